@@ -18,8 +18,7 @@ export interface Context {
   database(): Promise<OpenDatabase>
   /** Applies the pending migrations, and returns their names. */
   migrate(): Promise<readonly string[]>
-  /** The URL of the database. */
-  url(): string
+  databaseUrl(): string
   /** Throws `SettingsError` if KEY_PEPPER is not set. */
   peppers(): readonly Pepper[]
   /** Throws `SettingsError` if the settings cannot be read. */
@@ -122,7 +121,10 @@ export function splitList(text: string): string[] {
     .filter((part) => part !== '')
 }
 
-/** Renders a table with aligned columns and a header. The members of the first row name the columns. */
+/**
+ * Renders a table with aligned columns and a header. The members of the first row name the columns. Without rows,
+ * returns `None.`
+ */
 export function renderTable(rows: readonly Readonly<Record<string, string>>[]): string {
   const [first] = rows
   if (first === undefined) return 'None.'

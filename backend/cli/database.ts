@@ -48,7 +48,7 @@ export const databaseCommands: readonly Command[] = [
       },
     },
     async run({ to }, context) {
-      const url = context.url()
+      const url = context.databaseUrl()
       if (isPostgres(url)) {
         throw new Error(
           'This command backs up SQLite only. Back up PostgreSQL with its own tools, e.g. pg_dump --format=custom: see docs/operations.md.',
@@ -135,7 +135,8 @@ function describe({ name, rows, differing }: CopiedTable) {
 }
 
 /**
- * Throws unless the database exists and has all migrations. Opened for the copy, a wrong or old source would be migrated.
+ * Throws unless the database exists and has all migrations. Without this check, opening the source for the copy would
+ * migrate an old database, and would create an SQLite file if the path is wrong.
  */
 async function assertComplete(url: string): Promise<void> {
   const log = createLogger('cli', 'silent')
@@ -143,8 +144,8 @@ async function assertComplete(url: string): Promise<void> {
 }
 
 /**
- * Opens SQLite in the role of a backend, so that opening fails if a backend uses the file. Opens PostgreSQL without
- * time limits.
+ * Opens SQLite in the role of a backend, so that opening fails if a backend uses the file. Opens PostgreSQL in the role
+ * of a migrator, which has no time limits.
  */
 function openForCopy(url: string): Promise<OpenDatabase> {
   const openedBy = isPostgres(url) ? 'migrator' : 'backend'

@@ -18,7 +18,7 @@ import {
   REASON,
   UsageError,
 } from './command.ts'
-import { accountOf } from './owner.ts'
+import { accountIdOf } from './owner.ts'
 
 const textOption = (value: string, description: string) =>
   ({ type: 'string', value, description }) as const
@@ -73,7 +73,10 @@ export const debtorCommands: readonly Command[] = [
     },
     async run({ ID, reason, until }, context) {
       const database = await context.database()
-      const { timezone } = await getAccount(database.read, await accountOf(database, 'debtors', ID))
+      const { timezone } = await getAccount(
+        database.read,
+        await accountIdOf(database, 'debtors', ID),
+      )
       const pause = { reason, until: until === undefined ? null : parseUntil(until, timezone) }
       return change(context, ID, 'no longer receives reminders', (tx, accountId, actionContext) =>
         pauseChasing(tx, accountId, ID, pause, actionContext),
@@ -153,7 +156,7 @@ async function change(
   work: (tx: Transaction, accountId: string, actionContext: ActionContext) => Promise<DebtorRow>,
 ): Promise<Output> {
   const database = await context.database()
-  const accountId = await accountOf(database, 'debtors', id)
+  const accountId = await accountIdOf(database, 'debtors', id)
   const row = await context.performAction((tx, actionContext) => work(tx, accountId, actionContext))
   return {
     json: await represent(database, row, context.now),

@@ -13,7 +13,7 @@ import { creditInvoice } from '../invoices/credit-invoice.ts'
 import { renderInvoice } from '../invoices/representation.ts'
 import { type Command, type Context, defineCommand, type Output, REASON } from './command.ts'
 import { parseAmount } from './input/option-values.ts'
-import { accountOf } from './owner.ts'
+import { accountIdOf } from './owner.ts'
 
 export const invoiceCommands: readonly Command[] = [
   defineCommand({
@@ -99,7 +99,7 @@ async function perform(
   work: (tx: Transaction, accountId: string, actionContext: ActionContext) => Promise<InvoiceRow>,
 ): Promise<Output> {
   const database = await context.database()
-  const accountId = await accountOf(database, 'invoices', id)
+  const accountId = await accountIdOf(database, 'invoices', id)
   const { timezone } = await getAccount(database.read, accountId)
   const row = await context.performAction((tx, actionContext) => work(tx, accountId, actionContext))
   return {

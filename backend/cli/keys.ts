@@ -190,6 +190,7 @@ export const keyCommands: readonly Command[] = [
         const rotation = { name: name ?? old.name, expiresAt, grace: gracePeriod }
         return rotateApiKey(tx, ID, rotation, peppers, actionContext)
       })
+      // With the grace period `now`, the old key is already revoked. With any other, it has an expiry.
       const end = replaced.revoked_at ?? replaced.expires_at
       return {
         json: {

@@ -5,19 +5,19 @@
 import { randomUUID } from 'node:crypto'
 import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 
-/** The files that SQLite may create beside a database. */
+/** The suffixes of a database and of the files that SQLite may create beside it. */
 const SUFFIXES = ['', '-journal', '-wal', '-shm']
 
 /**
  * `write` receives the path of an empty file that only its owner can read, and fills it. Resolves with the number of
- * bytes. If `write` throws, or a signal other than SIGKILL ends the process, no file remains.
+ * bytes. If `write` throws, or SIGINT, SIGTERM or SIGHUP ends the process, no file remains.
  */
 export async function createFile(
   path: string,
   write: (incomplete: string) => Promise<void>,
 ): Promise<number> {
   if (existsSync(path)) throw new Error(`${path} already exists. Name a file that does not exist.`)
-  // Each run has its own incomplete file. Otherwise, it could publish what another run had just begun.
+  // The name is unique. With a common name, one run could rename a file that another run is still writing.
   const incomplete = `${path}.${randomUUID()}.partial`
   const stopListening = removeOnSignal(incomplete)
   try {
@@ -35,7 +35,7 @@ export async function createFile(
   }
 }
 
-/** Returns a function that ends the listening. */
+/** Removes the file if a signal ends the process, until the returned function is called. */
 function removeOnSignal(path: string): () => void {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
   function onSignal(signal: NodeJS.Signals): void {

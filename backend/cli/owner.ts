@@ -5,7 +5,7 @@ import type { Database } from '../database/database.ts'
  * Returns the id of the account that a record belongs to, because operators pass only the record's id.
  * Throws `not_found`.
  */
-export async function accountOf(
+export async function accountIdOf(
   { read }: Database,
   table: 'debtors' | 'invoices' | 'payments' | 'messages',
   id: string,

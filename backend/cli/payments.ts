@@ -16,7 +16,7 @@ import {
   UsageError,
 } from './command.ts'
 import { parseAmount } from './input/option-values.ts'
-import { accountOf } from './owner.ts'
+import { accountIdOf } from './owner.ts'
 
 export const paymentCommands: readonly Command[] = [
   defineCommand({
@@ -87,7 +87,7 @@ async function perform(
   work: (tx: Transaction, accountId: string, actionContext: ActionContext) => Promise<PaymentRow>,
 ): Promise<Output> {
   const database = await context.database()
-  const accountId = await accountOf(database, 'payments', id)
+  const accountId = await accountIdOf(database, 'payments', id)
   const row = await context.performAction((tx, actionContext) => work(tx, accountId, actionContext))
   const allocations = (await readAllocations(database.read, accountId, [id])).get(id) ?? []
   return {

@@ -81,15 +81,15 @@ export const reminderContentCommands: readonly Command[] = [
     },
     async run({ account: id, stage, language, from, reset }, context) {
       if (reset && from !== undefined) throw new UsageError('Use either --from or --reset')
-      const key = keyOf(stage, language)
+      const key = parseWordingKey(stage, language)
       const change = from === undefined ? {} : await readWording(from)
       const database = await context.database()
       await getAccount(database.read, id)
       if (reset || from !== undefined) {
         await context.performAction(async (tx, actionContext) => {
           const current = await findWording(tx, id, key)
-          const whole = { ...(current ?? defaultWording(key.stage, key.language)), ...change }
-          await changeWording(tx, id, key, reset ? null : whole, actionContext)
+          const complete = { ...(current ?? defaultWording(key.stage, key.language)), ...change }
+          await changeWording(tx, id, key, reset ? null : complete, actionContext)
         })
       }
       return showWording(database.read, id, key)
@@ -134,6 +134,7 @@ export const reminderContentCommands: readonly Command[] = [
           changePaymentDetails(
             tx,
             id,
+            // Only the function that sets details accepts a code in lower case.
             remove ? currency.toUpperCase() : currency,
             remove ? null : input,
             actionContext,
@@ -177,7 +178,8 @@ async function showWording(reader: Reader, id: string, key: WordingKey) {
   }
 }
 
-function keyOf(stageName: string, languageName: string): WordingKey {
+/** Throws `UsageError` for an unknown stage or language. */
+function parseWordingKey(stageName: string, languageName: string): WordingKey {
   const stage = STAGES.find((candidate) => candidate === stageName)
   if (stage === undefined) throw new UsageError(`--stage must be one of ${STAGES.join(', ')}`)
   const language = LANGUAGES.find((candidate) => candidate === languageName)

@@ -29,7 +29,7 @@ import {
   UsageError,
 } from './command.ts'
 import { parseWholeNumber } from './input/option-values.ts'
-import { accountOf } from './owner.ts'
+import { accountIdOf } from './owner.ts'
 
 const PREVIEW_DAYS_DEFAULT = 14
 const PREVIEW_DAYS_MAX = 366
@@ -181,7 +181,7 @@ async function representRun({ read }: Database, now: Date, messages: readonly Me
 
 async function decide(context: Context, id: string, decision: Decision): Promise<Output> {
   const database = await context.database()
-  const accountId = await accountOf(database, 'messages', id)
+  const accountId = await accountIdOf(database, 'messages', id)
   await context.performAction((tx, actionContext) =>
     decideApproval(tx, accountId, id, decision, actionContext),
   )

@@ -114,6 +114,7 @@ type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number]
 function rejectRepeatedOptions(tokens: readonly Token[]): void {
   const given = new Set<string>()
   for (const token of tokens) {
+    // Repeating an option without a value changes nothing.
     if (token.kind !== 'option' || token.value === undefined) continue
     if (given.has(token.name)) {
       throw new UsageError(`The command accepts --${token.name} only once`)
@@ -176,13 +177,14 @@ async function withContext<T>(
       await database.close()
       return database.migrated
     },
-    url: () => databaseUrl(settings()),
+    databaseUrl: () => databaseUrl(settings()),
     peppers: () => settings().peppers(),
     settings,
   }
   try {
     return await work(context)
   } finally {
+    // If the database could not be opened, `work` has already failed with the error, and there is nothing to close.
     await (await opened?.catch(() => undefined))?.close()
   }
 }
@@ -210,7 +212,10 @@ function explain(error: unknown): string {
   return error instanceof Problem ? explainProblem(error) : error.message
 }
 
-/** The details of some problems are for clients of the API: they mention the list `errors` or the Idempotency-Key. */
+/**
+ * Returns the text for operators. It replaces details that are written for clients of the API, because those details
+ * mention the list `errors` or the Idempotency-Key.
+ */
 function explainProblem(problem: Problem): string {
   const { message, cause, members } = problem
   const { errors } = members

@@ -97,6 +97,7 @@ function parseStages(text: string | undefined): Partial<Ladder> {
   return { friendly, reminder, firm, final }
 }
 
+/** In the ladder, the courtesy notice has a negative number of days past due. The option may have a minus sign too. */
 function parseCourtesy(text: string | undefined): Partial<Ladder> {
   if (text === undefined) return {}
   return {

@@ -87,12 +87,12 @@ interface PasswordSource {
 }
 
 function passwordFrom(source: PasswordSource, context: Context): string | Promise<string> {
-  const { password, 'password-stdin': isPiped } = source
+  const { password, 'password-stdin': readsStdin } = source
   if (password === undefined) {
     // Without this check, a script that passes no password would wait for input forever.
-    if (isPiped || context.stdin().isTTY) return readPassword(context)
+    if (readsStdin || context.stdin().isTTY) return readPassword(context)
     throw new UsageError('Without a terminal, the command requires --password-stdin')
   }
-  if (isPiped) throw new UsageError('Use either --password or --password-stdin')
+  if (readsStdin) throw new UsageError('Use either --password or --password-stdin')
   return password
 }

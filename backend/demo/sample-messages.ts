@@ -56,8 +56,8 @@ async function logSampleMessage(
     stage,
     cycle: invoice.chasing_cycle,
   }
-  const payment = await readPaymentDetails(tx, account.id)
-  const shown = payment.filter(({ currency }) => currency === invoice.currency)
+  const paymentDetails = await readPaymentDetails(tx, account.id)
+  const shownDetails = paymentDetails.filter(({ currency }) => currency === invoice.currency)
   const text = writeReminder({
     language: debtor.language,
     stage,
@@ -65,7 +65,7 @@ async function logSampleMessage(
     debtor: { name: debtor.name },
     invoices: [{ ...covered, paymentUrl: null }],
     wording: undefined,
-    payment: shown,
+    payment: shownDetails,
     unsubscribeUrl: null,
   })
   const row = messageRow(invoice, { stage, status, recipient, daysPastDue, at, ...text })
@@ -81,6 +81,7 @@ async function logSampleMessage(
     .execute()
   if (status === 'delivered') await markReminded(tx, invoice, row)
   if (status === 'bounced') await suppressRecipient(tx, row, now)
+  // Suppressed and bounced messages take no stage of the invoice.
   if (status !== 'delivered' && status !== 'awaiting_approval') return
   await tx
     .insertInto('taken_stages')
@@ -97,7 +98,7 @@ async function logSampleMessage(
       debtor_id: row.debtor_id,
       facts: JSON.stringify(facts),
       approved_hash: null,
-      payment_digest: digestOf(shown),
+      payment_digest: digestOf(shownDetails),
       run_at: expiresAt,
       lease: null,
       attempts: 0,

@@ -52,8 +52,8 @@ ${[...Map.groupBy(pages, ({ group }) => group ?? '')].map(
   ([
     group,
     members,
-  ]) => html`${group !== '' && html`<p class="group" id="group-${members[0]?.path.slice(6)}">${group}</p>`}
-<ul${group !== '' && html` aria-labelledby="group-${members[0]?.path.slice(6)}"`}>
+  ]) => html`${group !== '' && html`<p class="group" id="${groupIdOf(members)}">${group}</p>`}
+<ul${group !== '' && html` aria-labelledby="${groupIdOf(members)}"`}>
 ${members.map((other) => renderEntry(other, other === page))}
 </ul>
 `,
@@ -67,6 +67,11 @@ ${renderAdjacentPages(page, pages)}
 </body>
 </html>
 `.text
+}
+
+/** Derives the id of a group from the path of its first page. */
+function groupIdOf([first]: readonly Page[]): string {
+  return `group-${first?.path.slice('/docs/'.length)}`
 }
 
 /** Renders links to the previous and the next page. */

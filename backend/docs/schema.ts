@@ -3,7 +3,10 @@ import { type Html, html } from '../html/html.ts'
 import { type ContractDocument, listOf, type Members, membersOf, textOf } from './document.ts'
 import { renderMarkdown } from './markup/markdown.ts'
 
-/** Whether a named schema has its own section, which only objects and enumerations have. */
+/**
+ * Whether a named schema has its own section, which only objects and enumerations have. A schema `Nullable…` has none:
+ * it is shown like an unnamed schema.
+ */
 export function hasSection(document: ContractDocument, name: string): boolean {
   const schema = document.schemas.get(name)
   if (schema === undefined || name.startsWith('Nullable')) return false
@@ -106,6 +109,7 @@ function renderLimits(schema: Members): Html | undefined {
 function rangeWords(least: unknown, most: unknown, unit: string): string | undefined {
   const formatNumber = (value: unknown) => String(value).replace(/\B(?=(\d{3})+$)/g, ' ')
   const end = unit === '' ? '' : ` ${unit}`
+  // This maximum only means that the number is an exact integer, so it is not shown.
   if (most === Number.MAX_SAFE_INTEGER) return rangeWords(least, undefined, unit)
   if (least !== undefined && most !== undefined)
     return `${formatNumber(least)} to ${formatNumber(most)}${end}`

@@ -5,11 +5,12 @@ import type { Page } from './page.ts'
 
 export interface Section {
   readonly href: string
-  /** The page's title. */
+  /** The title of the page, with the status if the section explains an error code. */
   readonly page: string
   readonly title: string
   /** The text of the section, without examples. */
   readonly text: string
+  /** By which `assets/search.js` ranks the section. Some guides and errors rank like the reference. */
   readonly kind: 'guide' | 'error' | 'reference'
 }
 
@@ -43,10 +44,11 @@ function sectionsOf({ path, title: page, main }: Page): Section[] {
     /<pre\b.*?<\/pre>|<summary>.*?<\/summary>|<a class="anchor".*?<\/a>/gs,
     '',
   )
+  // The parts repeat: id, title and text of a section.
   const parts = prose.split(/<h[1-3] id="([^"]+)">(.*?)<\/h[1-3]>/s).slice(1)
   const sections: Section[] = []
   const kind = kindOf(path)
-  for (let at = 0; at + 2 < parts.length + 1; at += 3) {
+  for (let at = 0; at < parts.length; at += 3) {
     const [id = '', title = '', text = ''] = parts.slice(at, at + 3)
     const href = at === 0 ? path : `${path}#${id}`
     const sectionText = textOf(text)

@@ -102,7 +102,7 @@ async function eraseRow(
   return debtor
 }
 
-/** A suppressed address is kept as long as another debtor has it. */
+/** Ends the suppression of the debtor's address, unless another debtor of the account has the same address. */
 async function deleteSuppressions(
   tx: Transaction,
   { id, account_id, email }: DebtorRow,

@@ -16,6 +16,7 @@ import {
   responseWithoutPersonalData,
 } from './personal.ts'
 
+/** The debtor whose personal data is erased. */
 export interface Owner {
   readonly accountId: string
   readonly debtorId: string
@@ -23,8 +24,10 @@ export interface Owner {
 
 type Condition = RawBuilder<SqlBool>
 
+/** A table, and which of its rows are about a debtor. */
 interface Trace {
   readonly table: string
+  /** The columns of the primary key. */
   readonly key: readonly string[]
   /** Returns the condition for the rows about the debtor. */
   owned(owner: Owner): Condition

@@ -59,7 +59,10 @@ function rewrite(text: string, change: (members: Members) => Members): string {
   return Object.keys(members).length === 0 ? text : JSON.stringify(change(members))
 }
 
-/** An object from after the erasure contains no personal data, and its members are the same as in the API. */
+/**
+ * Returns an object unchanged if it was rendered after the erasure, because it then contains no personal data.
+ * Replacing its members could make it differ from the response of the API.
+ */
 function scrub(kind: string, object: Members): Members {
   if (typeof object['erased_at'] === 'string') return object
   return replace(object, PERSONAL[kind] ?? {})

@@ -17,7 +17,8 @@ export interface ExportedTable {
   readonly withheld?: readonly string[]
 }
 
-const BY_KEY = (accountId: string) =>
+/** The condition for tables whose rows belong to an API key. */
+const BY_API_KEY = (accountId: string) =>
   sql<SqlBool>`key_id in (select id from api_keys where account_id = ${accountId})`
 
 export const EXPORTED: readonly ExportedTable[] = [
@@ -43,9 +44,9 @@ export const EXPORTED: readonly ExportedTable[] = [
     json: ['granted_scopes', 'allowed_addresses'],
     withheld: ['digest', 'pepper_version', 'revision'],
   },
-  { name: 'key_usage', key: ['key_id', 'hour', 'status_class'], owned: BY_KEY },
-  { name: 'key_errors', key: ['key_id', 'day', 'code'], owned: BY_KEY },
-  { name: 'key_operations', key: ['key_id', 'hour', 'operation'], owned: BY_KEY },
+  { name: 'key_usage', key: ['key_id', 'hour', 'status_class'], owned: BY_API_KEY },
+  { name: 'key_errors', key: ['key_id', 'day', 'code'], owned: BY_API_KEY },
+  { name: 'key_operations', key: ['key_id', 'hour', 'operation'], owned: BY_API_KEY },
   { name: 'audit_log', key: ['id'], json: ['detail'] },
   { name: 'payment_details', key: ['account_id', 'currency'] },
   { name: 'account_logos', key: ['account_id', 'id'] },

@@ -26,35 +26,36 @@ export async function readAccountRecords(
   { customers, invoices }: Ledger,
 ): Promise<AccountRecords> {
   const externalIds = invoices.map(({ externalId }) => externalId)
-  const byId = await inChunks(externalIds, (chunk) =>
+  const byExternalId = await inChunks(externalIds, (chunk) =>
     invoicesOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )
-  const foundById = new Set(byId.map(({ external_id }) => external_id))
+  const foundExternalIds = new Set(byExternalId.map(({ external_id }) => external_id))
   // An invoice with this number may exist without the external id, if it was not imported.
-  const unmatched = invoices.filter(({ externalId }) => !foundById.has(externalId))
+  const unmatched = invoices.filter(({ externalId }) => !foundExternalIds.has(externalId))
   const byNumber = await inChunks(
     unmatched.map(({ number }) => number),
     (chunk) => invoicesOf(reader, accountId).where('number', 'in', chunk).execute(),
   )
-  const exported = await inChunks(
-    invoices.flatMap(({ id }) => id ?? []),
+  // A file that was exported in Settings contains the ids of its invoices.
+  const byId = await inChunks(
+    invoices.flatMap(({ serviceId }) => serviceId ?? []),
     (chunk) => invoicesOf(reader, accountId).where('id', 'in', chunk).execute(),
   )
-  const all = [...byId, ...byNumber, ...exported]
+  const all = [...byExternalId, ...byNumber, ...byId]
   const found = [...new Map(all.map((row) => [row.id, row])).values()]
-  const named = await inChunks([...customers.keys()], (chunk) =>
+  const customersOfFile = await inChunks([...customers.keys()], (chunk) =>
     debtorsOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )
-  const known = new Set(named.map(({ id }) => id))
-  const owners = [...new Set(found.map(({ debtor_id }) => debtor_id))]
-  const debtors = await inChunks(
-    owners.filter((id) => !known.has(id)),
+  const knownIds = new Set(customersOfFile.map(({ id }) => id))
+  const debtorIds = [...new Set(found.map(({ debtor_id }) => debtor_id))]
+  const otherCustomers = await inChunks(
+    debtorIds.filter((id) => !knownIds.has(id)),
     (chunk) => debtorsOf(reader, accountId).where('id', 'in', chunk).execute(),
   )
   const payments = await readPayments(reader, accountId, invoices.map(settlementId))
   return {
-    records: { debtors: [...named, ...debtors], invoices: found, payments },
-    customers: named,
+    records: { debtors: [...customersOfFile, ...otherCustomers], invoices: found, payments },
+    customers: customersOfFile,
   }
 }
 

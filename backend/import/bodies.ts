@@ -1,4 +1,7 @@
-/** Creates the request bodies with which the API would create the records of a file. */
+/**
+ * Creates request bodies from the records of a file. The command `import` sends these bodies to the API; an import in
+ * Settings validates them with the rules of the API, and creates the records itself.
+ */
 import { type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
 
 export function debtorBodyOf({ externalId, id, name, email }: LedgerCustomer) {

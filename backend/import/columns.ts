@@ -36,7 +36,7 @@ const FIELDS = {
     required: false,
     headers: [
       ...['customername', 'debtorname', 'clientname', 'companyname'],
-      // These are the numbers of the customers, if no other column contains them.
+      // A column with one of these headers contains names only if another column was found for `customer`.
       ...['customer', 'debtor', 'client'],
     ],
   },
@@ -53,7 +53,11 @@ export type ColumnHeaders = ReadonlyMap<FieldName, string>
 
 export const FIELD_NAMES = Object.keys(FIELDS).filter(isFieldName)
 export const REQUIRED_FIELDS = FIELD_NAMES.filter((name) => FIELDS[name].required)
-/** Throws a `LedgerError` that names the fields without a column, and the headers of the file. */
+
+/**
+ * Throws a `LedgerError` that names the headers of the file, and the fields whose columns are missing, ambiguous, or
+ * not found under the requested header.
+ */
 export function mapColumns(
   headers: readonly string[],
   requested: ReadonlyMap<FieldName, string>,

@@ -1,5 +1,6 @@
 /**
- * Compares a file with the records of the service: finds missing records and differences, and sums both sides.
+ * Compares a file with the records of the service: finds missing records and differences, and computes the totals of
+ * the file and of the service.
  */
 import { currencyExponent } from '../money/money.ts'
 import { formatMinor } from './decimal.ts'
@@ -33,7 +34,7 @@ export interface Totals {
 }
 
 export interface Comparison {
-  /** The customers of missing invoices that the service does not have. */
+  /** The customers that the service does not have, if an invoice of theirs is missing too. */
   readonly customers: readonly LedgerCustomer[]
   readonly rows: readonly MissingRow[]
   readonly differences: readonly Difference[]
@@ -86,14 +87,15 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
       rows.push({ invoice, invoiceId: record?.id, paymentMissing })
     }
   }
-  const owners = new Set(
+  const customersOfMissingInvoices = new Set(
     rows.flatMap(({ invoice, invoiceId }) =>
       invoiceId === undefined ? [invoice.customerExternalId] : [],
     ),
   )
   return {
     customers: [...ledger.customers.values()].filter(
-      ({ externalId }) => !debtorExternalIds.has(externalId) && owners.has(externalId),
+      ({ externalId }) =>
+        !debtorExternalIds.has(externalId) && customersOfMissingInvoices.has(externalId),
     ),
     rows,
     differences,
@@ -116,8 +118,8 @@ export function invoiceFinder(
   )
   const externalIds = new Map(records.map((record) => [record.external_id, record]))
   const numbers = new Map(records.map((record) => [record.number, record]))
-  return ({ id = '', externalId, number }) =>
-    ids.get(id) ?? externalIds.get(externalId) ?? numbers.get(number)
+  return ({ serviceId = '', externalId, number }) =>
+    ids.get(serviceId) ?? externalIds.get(externalId) ?? numbers.get(number)
 }
 
 /** Counts the records that the service does not have. */
@@ -135,7 +137,8 @@ function compareInvoice(
   externalIdsByDebtor: ReadonlyMap<string, string | null>,
 ): Difference[] {
   return differencesIn(invoice, `invoice ${invoice.number}`, [
-    ['number', invoice.number, invoice.id === record.id ? record.number : invoice.number],
+    // Only a record that was found by its id is reported with another number than in the file.
+    ['number', invoice.number, invoice.serviceId === record.id ? record.number : invoice.number],
     [
       'customer',
       invoice.customerExternalId,

@@ -29,7 +29,7 @@ export interface SyntaxFault {
 const RECORD_LENGTH_MAX = 65_536
 /** The number of bytes that are parsed at a time. Parsing them takes some milliseconds. */
 const SLICE_BYTES = 8192
-/** After each fault, up to `RECORD_LENGTH_MAX` bytes are read again. */
+/** The maximum number of faults that are collected. After each, up to `RECORD_LENGTH_MAX` bytes are read again. */
 const FAULTS_MAX = 100
 
 const UNCLOSED: readonly CsvErrorCode[] = ['CSV_QUOTE_NOT_CLOSED', 'CSV_MAX_RECORD_SIZE']
@@ -69,7 +69,7 @@ export async function readRecords(
   return { records, faults }
 }
 
-/** Adds the records up to the first error, and resolves with the error. */
+/** Adds the records up to the first error to `records`, and resolves with this error; undefined if there is none. */
 async function readFrom(
   content: Buffer,
   start: Position,
@@ -82,8 +82,9 @@ async function readFrom(
     // The parser also reports a line, but counts a CR LF within a cell as two lines.
     on_record(cells: string[], { bytes }) {
       end = advance(content, end, start.at + bytes)
-      const isEnded = isBreak(content[end.at - 1])
-      const breaks = countBreaks(Buffer.from(cells.join(''))) + (isEnded ? 1 : 0)
+      // A record that ends with the file has no line break at its end.
+      const endsWithBreak = isBreak(content[end.at - 1])
+      const breaks = countBreaks(Buffer.from(cells.join(''))) + (endsWithBreak ? 1 : 0)
       records.push({ line: end.line - breaks, cells })
       return null
     },
@@ -105,7 +106,10 @@ interface Position {
   readonly at: number
 }
 
-/** Returns the beginning of the cell with the error. `bytes` of an error is the end of the cell before it. */
+/**
+ * Returns the beginning of the cell with the error. The error contains in `bytes` how many bytes after `start` the cell
+ * before the faulty cell ends.
+ */
 function findFaultyCell(content: Buffer, start: Position, error: CsvError): Position {
   let at = start.at + Number(error['bytes'])
   while (isBreak(content[at])) at++
@@ -123,6 +127,7 @@ function advance(content: Buffer, from: Position, to: number): Position {
   return { line: from.line + countBreaks(content.subarray(from.at, to)), at: to }
 }
 
+/** Counts a CR LF as one line break. */
 function countBreaks(bytes: Buffer): number {
   let count = 0
   for (let at = 0; at < bytes.length; at++) {

@@ -9,7 +9,10 @@
  * escapes restores a text that contained the apostrophes before.
  */
 const FORMULA_STARTS = /(?<=^|;\s*)(?='*[=+\-@\t\r＝＋－＠])/g
-/** The apostrophe comes first, because looking behind at each of many spaces would take quadratic time. */
+/**
+ * The apostrophes that `escapeFormulas` has added. The pattern begins with the apostrophe, because looking behind at
+ * each of many spaces would take quadratic time.
+ */
 const ESCAPES = /'(?<=(?:^|;\s*)')(?='*[=+\-@\t\r＝＋－＠])/g
 
 /** Adds an apostrophe before each part of the text that would be a formula. */

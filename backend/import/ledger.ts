@@ -48,7 +48,7 @@ export interface LedgerInvoice {
   /** Undefined if the invoice is not paid. */
   readonly settledOn: string | undefined
   /** The id of the invoice in the service. Only lists that Settings exports contain it, in the column `ID`. */
-  readonly id: string | undefined
+  readonly serviceId: string | undefined
 }
 
 export interface Ledger {
@@ -65,6 +65,7 @@ export interface LedgerOptions {
   readonly dateFormat: string
   readonly readDate: DateReader
   readonly decimalMark: DecimalForm['mark']
+  /** The headers that the user assigned to fields. A field with an empty header is not imported. */
   readonly columns: ReadonlyMap<FieldName, string>
   readonly now: Date
 }
@@ -183,7 +184,7 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   const code = read('currency', currency) ?? options.currency
   const amount = read('amount', rules.amountIn(code))
   const name = read('name', NAME)
-  const address = read('email', email)
+  const emailAddress = read('email', email)
 
   if (issuedOn !== undefined && dueOn !== undefined && dueOn < issuedOn) {
     reject(`${named('due')} ${dueOn} is before ${named('issued')} ${issuedOn}`)
@@ -212,9 +213,9 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
       settledOn,
       amount,
       currency: code,
-      id: INVOICE_ID.exec(cells[headers.indexOf('ID')] ?? '')?.[0],
+      serviceId: INVOICE_ID.exec(cells[headers.indexOf('ID')] ?? '')?.[0],
     },
-    customer: { externalId: customerExternalId, id: customer, name, email: address },
+    customer: { externalId: customerExternalId, id: customer, name, email: emailAddress },
   }
 }
 

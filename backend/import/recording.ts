@@ -118,7 +118,7 @@ export function findCorrections(
   records: readonly InvoiceRecord[],
 ): FoundCorrection[] {
   const findRecord = invoiceFinder(records)
-  const due = invoices.flatMap((invoice): FoundCorrection[] => {
+  const dueDateCorrections = invoices.flatMap((invoice): FoundCorrection[] => {
     const record = findRecord(invoice)
     const { dueOn } = invoice
     // An invoice that another system has created is not changed.
@@ -136,7 +136,7 @@ export function findCorrections(
   })
   return [
     ...known.flatMap((row) => contactCorrectionOf(customers.get(row.external_id ?? ''), row)),
-    ...due,
+    ...dueDateCorrections,
   ]
 }
 

@@ -4,6 +4,7 @@ import { unindexed } from '../lists/keyset.ts'
 import type { ImportKind } from './imports.ts'
 import { inChunks } from './in-chunks.ts'
 
+/** `closed` means that the invoice is void or written off, the payment is reversed, or the customer is archived. */
 export type KeptReason =
   | 'changed'
   | 'closed'
@@ -165,6 +166,7 @@ async function planInvoices(
   const kept: KeptRecord[] = []
   for (const { id, number, status } of rows) {
     const payingIds = (allocationsOf.get(id) ?? []).map(({ payment_id }) => payment_id)
+    // A payment that was changed since counts as one that the import did not record.
     const hasOtherPayment = payingIds.some(
       (paymentId) => !imported.has(paymentId) || changed.has(paymentId),
     )
@@ -177,6 +179,7 @@ async function planInvoices(
           : reminded.has(id)
             ? 'reminded'
             : undefined
+    // An import records at most one payment of an invoice. With another payment, the reason is `paid`.
     const [paymentId] = payingIds
     if (reason !== undefined) kept.push({ id, kind: 'invoice', name: number, reason })
     else steps.push({ invoiceId: id, ...(paymentId !== undefined && { paymentId }) })

@@ -80,6 +80,7 @@ export async function takeBack(
   return true
 }
 
+/** The functions that lock an invoice or a payment lock its debtor. */
 async function lockDebtorOf(
   tx: Transaction,
   accountId: string,

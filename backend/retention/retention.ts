@@ -58,7 +58,7 @@ const RULES: readonly RetentionRule[] = [
   // This rule comes before the rule for notices, because the rows of the outbox reference them.
   ruleByAge('mail_outbox', { key: ['id'], age: 'created_at', keptMs: 60 * DAY_MS }),
   ruleByAge('notices', { key: ['id'], age: 'created_at', keptMs: 90 * DAY_MS }),
-  // After this time, the same mail is not received again.
+  // These rows identify mails that are received twice. No mail server sends a mail again after this time.
   ruleByAge('inbound_mail', { key: ['digest'], age: 'received_at', keptMs: 90 * DAY_MS }),
 ]
 

@@ -71,6 +71,7 @@ export function createConnector(
   async function checkedAddresses(protocol: string, hostname: string): Promise<readonly string[]> {
     const addresses = await addressesOf(hostname)
     if (addresses.length === 0) throw new TargetError('dns_failed', 'The name has no address')
+    // Without TLS, events may be sent only to this machine.
     const isUnencrypted = protocol !== 'https:'
     const areAllowed = addresses.every((address) => {
       return isAllowed(address) && (!isUnencrypted || isLoopbackAddress(address))

@@ -51,6 +51,7 @@ export async function findDueEndpoints(
     )
     .where('status', '=', 'enabled')
     .where((eb) => eb.or([eb('hold_until', 'is', null), eb('hold_until', '<=', horizon)]))
+    // SQL does not allow an empty list.
     .where('id', 'not in', busy.length === 0 ? [''] : busy)
     .execute()
   const waiting = rows.flatMap(
@@ -106,8 +107,9 @@ export async function releaseDelivery(
 }
 
 /**
- * The maximum number of deliveries that the transaction that disables an endpoint marks as failed. With 100,000 deliveries, the transaction would
- * block all other writes for seconds on SQLite, and exceed the time limit of a statement on PostgreSQL.
+ * How many deliveries are marked as failed in the transaction that disables or deletes an endpoint. With 100,000
+ * deliveries, this transaction would block all other writes for seconds on SQLite, and exceed the time limit of a
+ * statement on PostgreSQL.
  */
 const MARKED_FAILED_MAX = 1000
 

@@ -54,7 +54,8 @@ export async function listDeliveries(
   if (status === 'failed') scanned = scanned.where(HAS_FAILED)
   if (before !== undefined) scanned = scanned.where('id', '<', before)
   const isIndexed = type === undefined && (status === undefined || status === 'failed')
-  const last = isIndexed
+  /** The last delivery that this page searches; undefined if the search has no limit or reaches the end. */
+  const lastSearched = isIndexed
     ? undefined
     : await scanned
         .select('id')
@@ -62,7 +63,7 @@ export async function listDeliveries(
         .offset(scanMax - 1)
         .executeTakeFirst()
   let query = scanned.selectAll()
-  if (last !== undefined) query = query.where('id', '>=', last.id)
+  if (lastSearched !== undefined) query = query.where('id', '>=', lastSearched.id)
   // A delivery that is being sent is shown as pending.
   if (status === 'pending') query = query.where('status', 'in', ['pending', 'sending'])
   if (status === 'delivered') query = query.where('status', '=', status)
@@ -70,7 +71,7 @@ export async function listDeliveries(
   const found = await query.limit(limit + 1).execute()
   const rows = found.slice(0, limit)
   if (found.length > limit) return { rows, next: rows.at(-1)?.id ?? null, isPartial: false }
-  return { rows, next: last?.id ?? null, isPartial: last !== undefined }
+  return { rows, next: lastSearched?.id ?? null, isPartial: lastSearched !== undefined }
 }
 
 export interface DeliveryDetail {

@@ -167,34 +167,37 @@ class Deliverer {
       busy: busy.map(([id]) => id),
     })
     const idsByEndpoint = await Promise.all(
-      this.#divide(capacity, endpoints).map(({ id, limit }) =>
+      this.#divideCapacity(capacity, endpoints).map(({ id, limit }) =>
         DELIVERY_LEASES.findDue(read, now, { limit, where: { endpoint_id: id } }),
       ),
     )
     return { ids: idsByEndpoint.flat().slice(0, capacity), nextAt }
   }
 
-  /** Returns the endpoints that may have further attempts, and how many. */
-  #divide(capacity: number, endpoints: readonly DueEndpoint[]): { id: string; limit: number }[] {
-    const ofEndpoint = this.#countSending('endpoint_id')
-    const ofAccount = this.#countSending('account_id')
+  /** Divides the free attempts of this process among the endpoints. Endpoints that may have none are omitted. */
+  #divideCapacity(
+    capacity: number,
+    endpoints: readonly DueEndpoint[],
+  ): { id: string; limit: number }[] {
+    const sendingByEndpoint = this.#countSending('endpoint_id')
+    const sendingByAccount = this.#countSending('account_id')
     // If there is not enough capacity for all endpoints of this round, each endpoint receives an equal share.
     const count = Math.min(endpoints.length, ENDPOINTS_MAX)
     const share = Math.max(1, Math.floor(capacity / Math.max(1, count)))
     const limits: { id: string; limit: number }[] = []
     let free = capacity
     for (const { id, accountId, isFailing } of endpoints) {
-      const freeOfEndpoint = (isFailing ? 1 : PER_ENDPOINT_MAX) - (ofEndpoint.get(id) ?? 0)
+      const freeOfEndpoint = (isFailing ? 1 : PER_ENDPOINT_MAX) - (sendingByEndpoint.get(id) ?? 0)
       // Afterwards, the account has at most as many attempts in progress as there is capacity left, so that the slow
       // receivers of a few accounts never use the whole capacity. For an account without attempts in progress, the half of
       // the free capacity is rounded up, so that it can make an attempt even if there is capacity for only one.
-      const used = ofAccount.get(accountId) ?? 0
+      const used = sendingByAccount.get(accountId) ?? 0
       const freeOfAccount = used === 0 ? Math.ceil(free / 2) : Math.floor((free - used) / 2)
       const limit = Math.min(freeOfEndpoint, share, freeOfAccount)
       if (limit <= 0) continue
       limits.push({ id, limit })
       free -= limit
-      ofAccount.set(accountId, used + limit)
+      sendingByAccount.set(accountId, used + limit)
       if (limits.length === ENDPOINTS_MAX) break
     }
     return limits

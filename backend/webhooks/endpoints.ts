@@ -203,6 +203,7 @@ export async function deleteEndpoint(
     {
       status: 'disabled',
       status_since: now,
+      // The table requires a reason for each disabled endpoint.
       disabled_reason: row.disabled_reason ?? 'gone',
       // The secrets are no longer needed.
       secret: '',
@@ -254,7 +255,10 @@ export async function getLoggedEndpoint(
   return row ?? noEndpoint()
 }
 
-/** Returns the URLs of all endpoints by id, including deleted endpoints, which the delivery log may contain. */
+/**
+ * Returns the URLs of all endpoints by id, to show them in the delivery log. The URL of a deleted endpoint is followed
+ * by ` (deleted)`.
+ */
 export async function readEndpointUrls(
   reader: Reader,
   accountId: string,

@@ -108,6 +108,7 @@ async function settleDelivery(
   random: number,
 ): Promise<Pick<WebhookDeliveryRow, 'attempts'> | undefined> {
   const attempts = claimed.attempts + 1
+  // Unlike `attempts`, the position in the retry schedule begins again at 0 when the delivery is redelivered.
   const step = claimed.step + 1
   const next =
     result.succeeded || !mayRetry ? undefined : nextAttemptAt(step, result, endedAt, random)

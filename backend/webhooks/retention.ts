@@ -14,7 +14,11 @@ import type { Reader, Transaction } from '../database/tables.ts'
 
 const KEPT_MS = 30 * DAY_MS
 
-/** The order matters, because an event can be deleted only after its last delivery. */
+/**
+ * The order matters, because an event can be deleted only after its last delivery. The first rule deletes no rows: it
+ * marks deliveries as failed, so that the second rule can delete them when they are old. The last rule deletes only
+ * secrets.
+ */
 export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
   {
     subject: 'stranded webhook deliveries',

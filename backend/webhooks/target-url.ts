@@ -31,6 +31,7 @@ function errorIn(text: string, privateTargets: PrivateTargets): string | undefin
   if (url === null || !/^https?:\/\/[^/]/i.test(text)) {
     return 'must be a complete URL such as https://example.com/webhooks'
   }
+  // The parser removes an empty user name, as in `https://@example.com`.
   if (url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?#]*@/.test(text)) {
     return 'must not contain a user name or password'
   }

@@ -87,6 +87,9 @@ async function recordTest(
   return claimed
 }
 
+/** A test event is not retried, so its retry schedule needs no random jitter. */
+const noJitter = () => 0.5
+
 async function deliver(
   claimed: ClaimedDelivery,
   database: Database,
@@ -95,6 +98,6 @@ async function deliver(
   const outcome = await attemptDelivery(claimed, webhooks)
   await database.transaction(async (tx) => {
     if (outcome.result.error === 'aborted') await releaseDelivery(tx, claimed, webhooks.clock())
-    else await recordOutcomes(tx, [outcome], () => 0.5)
+    else await recordOutcomes(tx, [outcome], noJitter)
   })
 }

@@ -39,7 +39,8 @@ export interface Api {
    */
   get(path: string, options?: { readonly attemptsMax?: number }): Promise<Json>
   /**
-   * Returns the response if the service created the record (201) or rejected it (409, 422).
+   * Returns the response if the service created the record (201), or rejected it (409, 422). A 409 can mean that the
+   * record already exists.
    */
   post(path: string, idempotencyKey: string, body: Json): Promise<ApiResponse>
   readonly window: RateLimitWindow | undefined

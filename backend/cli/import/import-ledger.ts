@@ -11,7 +11,7 @@ import { type Api, ImportStopped } from './api.ts'
 import { formatDuration, secondsUntilLastCall } from './forecast.ts'
 import { type ImportOutcome, postMissing } from './posting.ts'
 import type { Progress } from './progress.ts'
-import { count, renderReport } from './report.ts'
+import { formatCount, renderReport } from './report.ts'
 import { PAGE_SIZE, readServiceRecords } from './service-records.ts'
 
 export interface ImportOptions {
@@ -56,7 +56,7 @@ const FIRST_CALL_ATTEMPTS_MAX = 3
 const READ_SCOPES = ['debtors:read', 'invoices:read', 'payments:read']
 const WRITE_SCOPES = ['debtors:write', 'invoices:write', 'payments:write']
 
-/** Throws `ImportStopped` if the import cannot go on; the next run continues where this one stopped. */
+/** Throws `ImportStopped` if the import cannot continue. The next run continues where this one stopped. */
 export async function importLedger(options: ImportOptions): Promise<Output> {
   const { file, ledger, api, progress, dryRun } = options
   const startedAtMs = Date.now()
@@ -71,12 +71,12 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
 
   const records = await readWithProgress(api, progress)
   const before = compare(ledger, records)
-  const calls = countCalls(before, records)
-  progress.note(describeWork(before, calls, api))
+  const callsNeeded = countCallsNeeded(before, records)
+  progress.note(describeWork(before, callsNeeded, api))
 
   let outcome: ImportOutcome = { debtors: 0, invoices: 0, payments: 0, rejected: [] }
   let comparison = before
-  if (calls > 0 && !dryRun) {
+  if (callsNeeded > 0 && !dryRun) {
     outcome = await postAll(options, before)
     comparison = compare(ledger, await readWithProgress(api, progress))
   }
@@ -145,7 +145,7 @@ async function postAll(
   } catch (error) {
     if (!(error instanceof ImportStopped)) throw error
     throw new ImportStopped(
-      `${error.message} The import processed ${done.toLocaleString('en-US')} of ${count(total, 'missing record')}. Run the same command again: it continues where it stopped, and records nothing twice.`,
+      `${error.message} The import processed ${done.toLocaleString('en-US')} of ${formatCount(total, 'missing record')}. Run the same command again: it continues where it stopped, and records nothing twice.`,
       { cause: error },
     )
   } finally {
@@ -153,8 +153,11 @@ async function postAll(
   }
 }
 
-/** Counts the POST requests and the pages of the second comparison; 0 if nothing is missing. */
-function countCalls(comparison: Comparison, records: ServiceRecords): number {
+/**
+ * Predicts how many calls the import still makes: the POST requests, and the pages of records that are read for the
+ * second comparison. Returns 0 if nothing is missing.
+ */
+function countCallsNeeded(comparison: Comparison, records: ServiceRecords): number {
   const { customers, invoices, payments } = countMissing(comparison)
   const posts = customers + invoices + payments
   if (posts === 0) return 0
@@ -167,7 +170,7 @@ function countCalls(comparison: Comparison, records: ServiceRecords): number {
 }
 
 function describeLimit({ window }: Api, rateLimit: number): string {
-  const limit = `The key may make ${count(rateLimit, 'call')} an hour`
+  const limit = `The key may make ${formatCount(rateLimit, 'call')} an hour`
   if (window === undefined) return `${limit}.`
   const until = new Date(window.resetAtMs).toTimeString().slice(0, 5)
   return `${limit}; ${window.remaining.toLocaleString('en-US')} are left until ${until}.`
@@ -176,7 +179,7 @@ function describeLimit({ window }: Api, rateLimit: number): string {
 function describeWork(comparison: Comparison, calls: number, { window }: Api): string {
   if (calls === 0) return 'Nothing is missing.'
   const { customers, invoices, payments } = countMissing(comparison)
-  const work = `Missing: ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}. Recording and checking them requires ${count(calls, 'call')}`
+  const work = `Missing: ${formatCount(customers, 'customer')}, ${formatCount(invoices, 'invoice')}, ${formatCount(payments, 'payment')}. Recording and checking them requires ${formatCount(calls, 'call')}`
   if (window === undefined) return `${work}.`
   const seconds = secondsUntilLastCall(calls, window, Date.now())
   if (seconds === 0) return `${work}, which the rest of this hour's limit allows.`

@@ -3,7 +3,7 @@
 import { getAccount } from '../../accounts/accounts.ts'
 import { type CountedImport, findImport, listImports } from '../../import/imports.ts'
 import { auditTakeBack, takeBack } from '../../import/take-back.ts'
-import { planTakeBack, readImported } from '../../import/take-back-plan.ts'
+import { planTakeBack, readImported, type TakeBackStep } from '../../import/take-back-plan.ts'
 import { ACCOUNT, type Command, defineCommand, renderTable } from '../command.ts'
 
 const LISTED_MAX = 100
@@ -49,34 +49,40 @@ export const pastImportCommands: readonly Command[] = [
     },
     async run({ ID, 'dry-run': dryRun }, context) {
       const database = await context.database()
-      const row = await findImport(database.read, undefined, ID)
+      const ofAnyAccount = undefined
+      const row = await findImport(database.read, ofAnyAccount, ID)
       if (row === undefined) throw new Error(`There is no import ${ID}.`)
       const readPlan = async () =>
         planTakeBack(database.read, row.account_id, await readImported(database.read, ID))
       const plan = await readPlan()
       const { steps } = plan
-      let done = 0
+      let takenBack = 0
       if (!dryRun && steps.length > 0) {
         await context.performAction((tx, actionContext) =>
           auditTakeBack(tx, row, steps, actionContext),
         )
         for (const step of steps) {
-          const isDone = await context.performAction((tx, actionContext) =>
+          const isTakenBack = await context.performAction((tx, actionContext) =>
             takeBack(tx, row, step, actionContext),
           )
-          // A step has one member for each record that it takes back.
-          if (isDone) done += Object.keys(step).length
+          if (isTakenBack) takenBack += countRecords(step)
         }
       }
       // A record may have been changed or used after it was planned, and is then kept.
       const { kept } = dryRun ? plan : await readPlan()
-      const count = steps.reduce((sum, step) => sum + Object.keys(step).length, 0)
+      const planned = steps.reduce((sum, step) => sum + countRecords(step), 0)
       const summary = dryRun
-        ? `Records that can be taken back: ${count}.`
-        : `Records that were taken back: ${done}.`
+        ? `Records that can be taken back: ${planned}.`
+        : `Records that were taken back: ${takenBack}.`
       const keptRecords = kept.map(({ kind, name, reason }) => `${kind} ${name}: ${reason}`)
       return {
-        json: { import_id: ID, dry_run: dryRun, can_take_back: count, taken_back: done, kept },
+        json: {
+          import_id: ID,
+          dry_run: dryRun,
+          can_take_back: planned,
+          taken_back: takenBack,
+          kept,
+        },
         text: [
           `${summary} Records that cannot be taken back: ${kept.length}.`,
           ...keptRecords,
@@ -85,6 +91,11 @@ export const pastImportCommands: readonly Command[] = [
     },
   }),
 ]
+
+/** A step has one member for each record that it takes back. */
+function countRecords(step: TakeBackStep): number {
+  return Object.keys(step).length
+}
 
 function takenBackOf({ counts }: Pick<CountedImport, 'counts'>): number {
   return Object.values(counts).reduce((sum, { takenBack }) => sum + takenBack, 0)

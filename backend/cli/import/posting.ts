@@ -10,6 +10,7 @@ import { type Api, type ApiResponse, ImportStopped, type Json } from './api.ts'
 
 /** A record that the service rejected. */
 export interface RejectedRecord {
+  /** E.g. `customer C-1` or `line 7, invoice 0000611365`. */
   readonly record: string
   readonly code: string
   readonly detail: string
@@ -25,6 +26,7 @@ export interface ImportOutcome {
 
 export interface PostingOptions {
   readonly api: Api
+  /** The customers that the service does not have. */
   readonly customers: readonly LedgerCustomer[]
   readonly rows: readonly MissingRow[]
   /** The number of concurrent requests. */
@@ -59,6 +61,7 @@ export async function postMissing(options: PostingOptions): Promise<ImportOutcom
     const response = await api.post(path, idempotencyKey(kind, body.external_id), body)
     onDone()
     if (response.status === 201 && !response.replayed) outcome[kind]++
+    // A 409 contains the id of the record if the record existed already.
     const id = response.status === 201 ? response.body['id'] : response.body['existing_id']
     if (typeof id === 'string') return id
     outcome.rejected.push({ record, ...explainRejection(response) })

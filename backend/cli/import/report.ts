@@ -19,6 +19,7 @@ export interface ImportResult {
   readonly outcome: ImportOutcome
   /** The comparison of the file with the account: after the import or, if nothing was sent, before it. */
   readonly comparison: Comparison
+  /** The number of calls that the import has made, including those that only read records. */
   readonly calls: number
   readonly seconds: number
 }
@@ -42,7 +43,7 @@ export function renderReport(result: ImportResult): Output & { readonly agrees: 
       ),
       ...(comparison.otherInvoices > 0
         ? [
-            `The account has ${count(comparison.otherInvoices, 'other invoice')} that the file does not contain.`,
+            `The account has ${formatCount(comparison.otherInvoices, 'other invoice')} that the file does not contain.`,
           ]
         : []),
       ...renderLists(result),
@@ -53,7 +54,8 @@ export function renderReport(result: ImportResult): Output & { readonly agrees: 
   }
 }
 
-export function count(number: number, noun: string): string {
+/** Returns a text such as `1 invoice` or `2,000 invoices`. */
+export function formatCount(number: number, noun: string): string {
   return `${number.toLocaleString('en-US')} ${noun}${number === 1 ? '' : 's'}`
 }
 
@@ -61,11 +63,11 @@ function describeOutcome({ file, account, dryRun, outcome, calls, seconds }: Imp
   if (dryRun)
     return `Compared ${file} with ${account.name} (${account.id}). This was a dry run: nothing was recorded.`
   const records = [
-    count(outcome.debtors, 'customer'),
-    count(outcome.invoices, 'invoice'),
-    count(outcome.payments, 'payment'),
+    formatCount(outcome.debtors, 'customer'),
+    formatCount(outcome.invoices, 'invoice'),
+    formatCount(outcome.payments, 'payment'),
   ]
-  return `Imported ${file} into ${account.name} (${account.id}): recorded ${records.join(', ')} with ${count(calls, 'call')} in ${formatDuration(seconds)}.`
+  return `Imported ${file} into ${account.name} (${account.id}): recorded ${records.join(', ')} with ${formatCount(calls, 'call')} in ${formatDuration(seconds)}.`
 }
 
 function renderTotals(currency: string, file: Totals, service: Totals): string {
@@ -112,10 +114,10 @@ function shorten(lines: readonly string[]): string {
 
 function describeDisagreement({ comparison, outcome, dryRun }: ImportResult): string {
   const { customers, invoices, payments } = countMissing(comparison)
-  const missing = `missing at the service: ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}`
-  const found = `${count(comparison.differences.length, 'difference')}; ${missing}`
+  const missing = `missing at the service: ${formatCount(customers, 'customer')}, ${formatCount(invoices, 'invoice')}, ${formatCount(payments, 'payment')}`
+  const found = `${formatCount(comparison.differences.length, 'difference')}; ${missing}`
   if (dryRun) return `${found}.`
-  return `The file and the service do not agree: ${count(outcome.rejected.length, 'rejected record')}; ${found}.`
+  return `The file and the service do not agree: ${formatCount(outcome.rejected.length, 'rejected record')}; ${found}.`
 }
 
 function representResult(result: ImportResult, agrees: boolean) {

@@ -16,14 +16,14 @@ const externalId = joi.string().allow(null).required()
 const amount = joi.number().integer().required()
 
 // Unknown members are accepted, since the API may add members to responses at any time.
-const debtor = joi.object({ id: text, external_id: externalId }).unknown()
-const invoice = joi
+const debtorSchema = joi.object({ id: text, external_id: externalId }).unknown()
+const invoiceSchema = joi
   .object({
     ...{ id: text, external_id: externalId, debtor_id: text, number: text, currency: text },
     ...{ amount, amount_due: amount, issue_date: text, due_date: text, status: text },
   })
   .unknown()
-const payment = joi
+const paymentSchema = joi
   .object({
     ...{ id: text, external_id: externalId, currency: text, amount, received_on: text },
     status: text,
@@ -39,13 +39,13 @@ export async function readServiceRecords(
   api: Api,
   onPage: (count: number) => void,
 ): Promise<ServiceRecords> {
-  const debtors = await listAll<DebtorRecord>(api, 'debtors', debtor, onPage)
+  const debtors = await listAll<DebtorRecord>(api, 'debtors', debtorSchema, onPage)
   // Every invoice and payment has a debtor: without debtors there is nothing to list.
   if (debtors.length === 0) return { debtors, invoices: [], payments: [] }
   return {
     debtors,
-    invoices: await listAll<InvoiceRecord>(api, 'invoices', invoice, onPage),
-    payments: await listAll<PaymentRecord>(api, 'payments', payment, onPage),
+    invoices: await listAll<InvoiceRecord>(api, 'invoices', invoiceSchema, onPage),
+    payments: await listAll<PaymentRecord>(api, 'payments', paymentSchema, onPage),
   }
 }
 
@@ -53,20 +53,20 @@ export async function readServiceRecords(
 async function listAll<T>(
   api: Api,
   resource: string,
-  record: joi.ObjectSchema,
+  recordSchema: joi.ObjectSchema,
   onPage: (count: number) => void,
 ): Promise<T[]> {
-  const schema = joi
+  const pageSchema = joi
     .object<{ data: T[]; has_more: boolean; next_cursor: string | null }, true>({
-      data: joi.array().items(record).required(),
+      data: joi.array().items(recordSchema).required(),
       has_more: joi.boolean().required(),
       next_cursor: joi.string().allow(null).required(),
     })
     .unknown()
   const records: T[] = []
-  for (let cursor = ''; ; ) {
-    const path = `/api/v1/${resource}?sort=created_at&limit=${PAGE_SIZE}${cursor}`
-    const { value: page, error } = schema.validate(await api.get(path), { convert: false })
+  for (let cursorParameter = ''; ; ) {
+    const path = `/api/v1/${resource}?sort=created_at&limit=${PAGE_SIZE}${cursorParameter}`
+    const { value: page, error } = pageSchema.validate(await api.get(path), { convert: false })
     if (error !== undefined) {
       throw new ImportStopped(
         `The list of ${resource} does not match the API's documentation: ${error.message}.`,
@@ -75,6 +75,6 @@ async function listAll<T>(
     records.push(...page.data)
     onPage(page.data.length)
     if (!page.has_more || page.next_cursor === null) return records
-    cursor = `&cursor=${encodeURIComponent(page.next_cursor)}`
+    cursorParameter = `&cursor=${encodeURIComponent(page.next_cursor)}`
   }
 }

@@ -7,6 +7,7 @@ const isWide = matchMedia('(min-width: 60rem)')
 
 function setMenu() {
   menu.open = isWide.matches
+  // Until this is set, the stylesheet hides the list on narrow screens.
   menu.dataset.set = ''
 }
 
@@ -146,6 +147,7 @@ function makeTabs(element) {
     return panel
   })
   element.replaceChildren(list, ...panels)
+  // Until this is set, the stylesheet hides the closed sections.
   element.dataset.set = ''
   selectTab(list.children[0])
   list.addEventListener('click', ({ target }) => choose(target.closest('[role=tab]')))
