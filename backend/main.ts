@@ -75,7 +75,7 @@ await runProcess({
     const webhooks = createWebhooks({
       ...shared,
       baseUrl: settings.BASE_URL,
-      boxKeys: boxKeys(settings, 'webhook secrets'),
+      boxKeys: derivedKeys(settings, 'webhook secrets'),
       privateTargets: settings.WEBHOOK_PRIVATE_TARGETS,
       isOnlyBackend,
       onAttempt: createAttemptMetrics(metrics),
@@ -91,8 +91,8 @@ await runProcess({
       baseUrl: settings.BASE_URL,
       gatewaySecrets,
       peppers,
-      cursorKeys: boxKeys(settings, 'cursor'),
-      secondFactorBox: createSecretBox(boxKeys(settings, 'second factors')),
+      cursorKeys: derivedKeys(settings, 'cursor'),
+      secondFactorBox: createSecretBox(derivedKeys(settings, 'second factors')),
       webhooks: webhooks.services,
       mailServices,
       metrics,
@@ -137,7 +137,7 @@ function renderDocsAhead(baseUrl: string, log: Logger): void {
 }
 
 /** Derives a key for `purpose` from each key in `SECRET_BOX_KEY`. */
-function boxKeys(settings: { readonly SECRET_BOX_KEY: readonly string[] }, purpose: string) {
+function derivedKeys(settings: { readonly SECRET_BOX_KEY: readonly string[] }, purpose: string) {
   return settings.SECRET_BOX_KEY.map((key) => deriveKey(key, purpose))
 }
 

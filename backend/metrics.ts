@@ -211,13 +211,7 @@ async function readDeliveries({ read }: DatabaseReader, now: Date): Promise<Queu
   return queueOf(['pending', 'sending'], counts, oldest?.run_at, now)
 }
 
-const WAITING_MESSAGES = [
-  'scheduled',
-  'awaiting_approval',
-  'approved',
-  'queued',
-  'sending',
-] as const
+const UNSENT_STATUSES = ['scheduled', 'awaiting_approval', 'approved', 'queued', 'sending'] as const
 
 async function readMessages({ read }: DatabaseReader, now: Date): Promise<Queue> {
   const counts = await read
@@ -233,7 +227,7 @@ async function readMessages({ read }: DatabaseReader, now: Date): Promise<Queue>
     .where('status', 'in', ['scheduled', 'approved', 'queued'])
     .where('scheduled_for', '<=', now.toISOString())
     .executeTakeFirst()
-  return queueOf(WAITING_MESSAGES, counts, oldest?.run_at, now)
+  return queueOf(UNSENT_STATUSES, counts, oldest?.run_at, now)
 }
 
 type DatabaseReader = Pick<OpenDatabase, 'read'>

@@ -170,6 +170,7 @@ export async function setScopeAllowance(
   return changed
 }
 
+/** Also increases `revision`, as every change of the status and of the allowed scopes must. */
 async function update(
   tx: Transaction,
   account: AccountRow,

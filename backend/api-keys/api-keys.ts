@@ -1,6 +1,7 @@
 /**
- * The scopes of an API key are set when it is issued and never change. Keys are looked up by digest. They can
- * be revoked, but are never deleted. The secret is returned when the key is issued and is stored nowhere.
+ * Issues, lists, finds and revokes API keys. The scopes of a key are set when it is issued and never change. Keys are
+ * looked up by digest. They can be revoked, but are never deleted. The secret is returned when the key is issued and is
+ * stored nowhere.
  */
 import assert from 'node:assert'
 import { timingSafeEqual } from 'node:crypto'

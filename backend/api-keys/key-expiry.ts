@@ -74,6 +74,7 @@ async function recordExpiry(tx: Transaction, row: ApiKeyRow, now: Date): Promise
     type: 'api_key.expired',
     subjectId: row.id,
     render: () => renderApiKey(expired, now),
+    // By the clock, `row` has expired too, although the expiry was not recorded yet.
     renderBefore: () => ({ ...renderApiKey(row, now), status: 'active' }),
   } as const
   await recordEvent(tx, event, now)

@@ -35,7 +35,10 @@ export interface Services {
   readonly cursorKeys: readonly Buffer[]
 }
 
-/** The account and the object of a call, which are known once the gateway's signature is verified. */
+/**
+ * The account and the object of a call. They are known before the key is read from the database: the account is in the
+ * principal that the gateway forwards, which a backend has signed.
+ */
 export interface Target {
   readonly accountId: string
   /** The value of `{id}`; empty if the path has no `{id}`. */

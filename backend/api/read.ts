@@ -24,7 +24,7 @@ export function readOperation<Found>(options: ReadOptions<Found>): Operation {
     operationId,
     begin(target, { read }) {
       const finding = ID.test(target.id) ? find(read, target) : Promise.resolve(undefined)
-      // If the key is rejected, nothing awaits the result.
+      // If the key is rejected, nothing awaits the result: without this handler, an error would then be unhandled.
       finding.catch(() => {})
       return async (call) => {
         parseQuery({}, parametersOf(call.query))

@@ -79,19 +79,22 @@ export function startOfDay(date: string, timezone: string): Date {
 }
 
 /**
- * The first instant at which clocks in the time zone show `hour` on the date. If the clocks are set forward and
- * skip this hour, the result is later by the length of the skip: 02:00 becomes 03:00.
+ * The first instant at which clocks in the time zone show the time of day `hour` on the date. `hour` may have a
+ * fraction: 9.5 is 09:30. If the clocks are set forward and skip this time, the result is later by the length of the
+ * skip: 02:00 becomes 03:00.
  */
 export function instantOf(date: string, hour: number, timezone: string): Date {
   const localAsUtc = Date.parse(`${date}T00:00:00Z`) + Math.round(hour * HOUR_MS)
-  // Clocks are less than a day ahead of UTC or behind it, so `localAsUtc - DAY_MS` is before the result, and
-  // `localAsUtc + DAY_MS` after it.
-  const byEarlierOffset = localAsUtc - offsetAt(localAsUtc - DAY_MS, timezone)
-  const byLaterOffset = localAsUtc - offsetAt(localAsUtc + DAY_MS, timezone)
-  // If the clocks are set back, they may show the hour at both candidates; if they are set forward, at neither.
+  // The offset from UTC may change on this day. One candidate uses the offset before the change, the other one the
+  // offset after it. Clocks are less than a day ahead of UTC or behind it, so `localAsUtc - DAY_MS` is before the
+  // result, and `localAsUtc + DAY_MS` after it.
+  const withOffsetBefore = localAsUtc - offsetAt(localAsUtc - DAY_MS, timezone)
+  const withOffsetAfter = localAsUtc - offsetAt(localAsUtc + DAY_MS, timezone)
+  // If the clocks are set back, they may show the time at both candidates; if they are set forward, at neither. In both
+  // cases `withOffsetBefore` is the result.
   const isShownAt = (time: number) => time + offsetAt(time, timezone) === localAsUtc
-  const isOnlyLater = !isShownAt(byEarlierOffset) && isShownAt(byLaterOffset)
-  return new Date(isOnlyLater ? byLaterOffset : byEarlierOffset)
+  const isShownOnlyAfter = !isShownAt(withOffsetBefore) && isShownAt(withOffsetAfter)
+  return new Date(isShownOnlyAfter ? withOffsetAfter : withOffsetBefore)
 }
 
 /** How far local time is ahead of UTC, in milliseconds. */

@@ -6,7 +6,7 @@ import { prepared } from '../database/prepared.ts'
 /** The balance of a debtor in one currency; never summed across currencies. */
 export interface Balance {
   readonly currency: string
-  /** The amount due on open and partially paid invoices. This sum, like the other two, is at most `SUM_MAX`. */
+  /** The amount due on open and partially paid invoices. `cappedSum` limits this sum and the other two. */
   outstanding: number
   /** The part of `outstanding` that is past its due date. */
   overdue: number

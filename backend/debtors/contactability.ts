@@ -141,7 +141,10 @@ function suppressedByRecipient(reason: SuppressionReason): Problem {
   )
 }
 
-/** Locks the debtors in the order of their ids, as other transactions do, to prevent deadlocks. */
+/**
+ * Updates the contactability of all debtors with the address, and makes the further changes that `changeOf` returns.
+ * Locks the debtors in the order of their ids, as other transactions do, to prevent deadlocks.
+ */
 async function changeDebtorsAt(
   tx: Transaction,
   accountId: string,

@@ -41,19 +41,19 @@ type Dates = { readonly [Day in 'yesterday' | 'today' | 'tomorrow']: string }
 type Row = Awaited<ReturnType<typeof readRows>>[number]
 
 function balancesOf(rows: readonly Row[], dates: Dates, date: string): Balance[] {
-  const overdue = new Map([
+  const overdueColumn = new Map([
     [dates.yesterday, 'overdue_yesterday'],
     [dates.today, 'overdue_today'],
     [dates.tomorrow, 'overdue_tomorrow'],
   ] as const).get(date)
-  assert(overdue !== undefined, `${date} was not the current date in any time zone`)
+  assert(overdueColumn !== undefined, `${date} was not the current date in any time zone`)
   return rows.flatMap((row) =>
     row.balance_currency === null
       ? []
       : {
           currency: row.balance_currency,
           outstanding: Number(row.outstanding),
-          overdue: Number(row[overdue]),
+          overdue: Number(row[overdueColumn]),
           unapplied: Number(row.unapplied),
         },
   )

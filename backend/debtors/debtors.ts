@@ -144,7 +144,7 @@ const selectIdForUpdate = prepared((tx: Transaction, { accountId, id }: DebtorId
     .forNoKeyUpdate(),
 )
 
-export async function findDebtorId(
+export async function findDebtorIdByExternalId(
   reader: Reader,
   accountId: string,
   externalId: string,

@@ -66,9 +66,10 @@ async function sumByAge(
   totals: SelectQueryBuilder<Tables, never, DueRow>,
   today: string,
 ): Promise<DueByAge[]> {
-  const [after30, after60, after90] = [30, 60, 90].map((days) => addDays(today, -days))
-  const age = sql<number>`case when due_date >= ${today} then 0 when due_date >= ${after30} then 1
-    when due_date >= ${after60} then 2 when due_date >= ${after90} then 3 else 4 end`
+  const [daysAgo30, daysAgo60, daysAgo90] = [30, 60, 90].map((days) => addDays(today, -days))
+  // The index of the group in `AGES`.
+  const age = sql<number>`case when due_date >= ${today} then 0 when due_date >= ${daysAgo30} then 1
+    when due_date >= ${daysAgo60} then 2 when due_date >= ${daysAgo90} then 3 else 4 end`
   const aged = reader
     .selectFrom(totals.as('totals'))
     .select(['currency', 'amount', 'invoices', age.as('age')])

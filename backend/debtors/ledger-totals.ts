@@ -183,6 +183,7 @@ async function addToTotals(tx: Transaction, changes: readonly TotalChange[]): Pr
     .execute()
 }
 
+/** Replaces the debtors' sums by due date, and the balances and standings, which are derived from these sums. */
 async function replaceDues(
   tx: Transaction,
   debtorIds: readonly string[],

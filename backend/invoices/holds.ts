@@ -9,7 +9,7 @@ import type { InvoiceRow, LazyInvoiceRow } from '../database/tables.ts'
 export const DISPUTED = 'disputed'
 export const PAYMENT_RECEIVED = 'payment_received'
 
-/** Decisions remain in force until a person resumes chasing. */
+/** Decisions remain in force until a person resumes chasing. `history` is the decision about an old invoice. */
 const DECISIONS = ['history', 'approval_rejected'] as const
 
 type Hold = Pick<InvoiceRow, 'chasing_hold' | 'chasing_hold_until'>
@@ -22,7 +22,10 @@ export const BLOCKED_BY_DISPUTE = {
   chasing_blocked_reason: DISPUTED,
 } as const
 
-/** Returns the hold that applies to the invoice, or the stored hold if the invoice is disputed. */
+/**
+ * Returns the hold that applies to the invoice, or the stored hold if the invoice is disputed. For any other
+ * fully paid invoice, returns no hold: the caller must read the stored hold itself.
+ */
 export function holdOf(invoice: LazyInvoiceRow): Hold {
   const { chasing_blocked_reason: reason, chasing_next_action_at: until } = invoice
   if (invoice.disputed_at !== null) {

@@ -8,7 +8,7 @@ import type { Reader, Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { DebtorRow, InvoiceRow, LazyInvoiceRow } from '../database/tables.ts'
-import { findDebtorId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
+import { findDebtorIdByExternalId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { recordEvent, selectActiveEndpoints } from '../events/events.ts'
 import { ACCOUNT_OF_DEBTOR } from '../lists/keyset.ts'
 import { initialChasing } from '../reminders/planning/initial-chasing.ts'
@@ -64,8 +64,8 @@ export async function createInvoice(
   const { debtor, totals } = await checkInvoice(tx, accountId, input, issueDate)
   const termsDays = debtor.payment_terms_days ?? owner.paymentTermsDays
   const dueDate = input.dueDate ?? addDays(issueDate, termsDays)
-  const isHistory = input.chaseIfOverdue === false && dueDate < today
-  const isChased = input.status === 'open' && !isHistory
+  const isOld = input.chaseIfOverdue === false && dueDate < today
+  const isChased = input.status === 'open' && !isOld
   const idAndDueDate = { id: createId('inv'), due_date: dueDate }
   const row: InvoiceRow = {
     ...idAndDueDate,
@@ -89,7 +89,7 @@ export async function createInvoice(
     chasing_last_message_at: null,
     ...(isChased
       ? await initialChasing(tx, debtor, owner.timezone, idAndDueDate, now)
-      : notChased(isHistory ? 'history' : null)),
+      : notChased(isOld ? 'history' : null)),
     chasing_cycle: 1,
     disputed_at: null,
     chasing_hold: null,
@@ -156,7 +156,8 @@ async function lockDebtorOf(
   accountId: string,
   debtor: NewInvoice['debtor'],
 ): Promise<DebtorRow | undefined> {
-  const id = 'id' in debtor ? debtor.id : await findDebtorId(tx, accountId, debtor.externalId)
+  const id =
+    'id' in debtor ? debtor.id : await findDebtorIdByExternalId(tx, accountId, debtor.externalId)
   return id === undefined ? undefined : await lockDebtor(tx, accountId, id)
 }
 

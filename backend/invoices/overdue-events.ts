@@ -67,11 +67,11 @@ async function announceOverdueOf(
     !signal?.aborted &&
     (await selectUnannounced(database.read, id, today, 1).execute()).length > 0
   ) {
-    await database.transaction((tx) => announce(tx, id, today, now))
+    await database.transaction((tx) => announceBatch(tx, id, today, now))
   }
 }
 
-async function announce(
+async function announceBatch(
   tx: Transaction,
   accountId: string,
   today: string,
@@ -101,6 +101,7 @@ async function announce(
       type: 'invoice.overdue',
       subjectId: row.id,
       render: () => renderInvoice(row, today),
+      // On its due date, the invoice was not overdue yet.
       renderBefore: () => renderInvoice(row, row.due_date),
     } as const
     await recordEvent(tx, event, now)

@@ -39,7 +39,7 @@ function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceCha
     const chasing_cycle = invoice.chasing_cycle + 1
     return { status, paid_at: null, chasing_cycle, ...chasingOf(invoice, now) }
   }
-  // A pause or stop by a person remains in force.
+  // Only the pause after a payment ends. Active chasing continues, and a decision of a person remains in force.
   if (holdOf(invoice).chasing_hold !== PAYMENT_RECEIVED) return { status }
   if (invoice.disputed_at !== null) return { status, ...NO_HOLD }
   return { status, chasing_next_stage: null, ...chasingFieldsFor(NO_HOLD, now) }

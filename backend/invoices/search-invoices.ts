@@ -155,7 +155,7 @@ export interface InvoiceCounts {
   readonly hasMore: boolean
 }
 
-/** The count stops at this number. */
+/** If more invoices than this would have to be read, they are not counted. */
 export const COUNTED_MAX = 1000
 
 /**

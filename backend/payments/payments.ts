@@ -79,6 +79,7 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
+  // A payment for a debtor always needs the setting, which is therefore read together with the rest.
   const [{ debtorId, shares: requested, unsent }, applyCredit] = await together([
     readRequestedShares(tx, accountId, input, now),
     input.target.kind === 'debtor' ? readApplyCredit(tx, accountId) : undefined,
@@ -172,7 +173,8 @@ interface RequestedShares {
 
 /**
  * Locks the debtor, and determines the shares of the invoices that the request names or, for `oldest_first`, of all open
- * invoices. Statements that are sent together run in their order; the first one locks the debtor.
+ * invoices. For `debtor`, there are no shares yet. Statements that are sent together run in their order; the first one
+ * locks the debtor.
  */
 async function readRequestedShares(
   tx: Transaction,

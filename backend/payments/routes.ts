@@ -57,8 +57,9 @@ export const paymentOperations: readonly Operation[] = [
 ]
 
 /**
- * Finds the payment that was recorded with an idempotency key, after the stored response has expired. Without this, a
- * late retry would record the payment again.
+ * Finds the payment that was recorded with an idempotency key, even if the stored response has expired. Without this, a
+ * late retry would be rejected instead of receiving the payment. (It could not record the payment again, because no two
+ * payments of an account may have the same key.)
  */
 async function findRecordedPayment(
   reader: Reader,
@@ -95,6 +96,7 @@ function isSameRequest(
 /** Whether the body has the payment's target: an invoice, several invoices with amounts, or a debtor. */
 function hasSameTarget(body: JsonObject, payment: ReturnType<typeof renderPayment>): boolean {
   const { invoice_id, allocations, debtor_id } = body
+  // The allocations may have changed since the payment was recorded, but its `effects` never change.
   const invoiceIds: readonly unknown[] = payment.effects.invoices.map(
     ({ id }: { id: string }) => id,
   )

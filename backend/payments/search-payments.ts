@@ -118,6 +118,7 @@ function conditionsOf(accountId: string, { debtorId, reference }: PaymentSearch)
   return [
     sql<SqlBool>`account_id = ${accountId}`,
     ...equals('debtor_id', debtorId),
+    // This condition lets the database use the index of references, which omits payments without a reference.
     ...(reference === undefined ? [] : [sql<SqlBool>`reference is not null`]),
     ...within('reference', reference, reference && `${reference}\u{10ffff}`),
   ]

@@ -65,7 +65,10 @@ export async function notifyOfAddedFactor(
   await notifyUser(tx, user, 'user.second_factor_added', factor, actionContext)
 }
 
-/** Notifies the user, and also the other Admins if the password alone is now enough to log in. */
+/**
+ * Notifies the user, and also the other Admins if the password alone is now enough to log in. `user` must no longer
+ * contain the removed factor.
+ */
 export async function notifyOfRemovedFactor(
   tx: Transaction,
   user: UserRow,

@@ -9,11 +9,15 @@ export interface Undo {
 }
 
 export interface Flash {
+  /** The name of the message: a key of `FLASH_WORDS`. */
   readonly name: string
   readonly undo?: Undo | undefined
 }
 
-/** Sets the message that the session's next page shows once, with a button for `undo`; null removes the message. */
+/**
+ * Sets the message that the session's next page shows once, with a button for `undo`. `flash` is the name of the
+ * message; null removes the message.
+ */
 export async function setFlash(
   tx: Transaction,
   token: string,

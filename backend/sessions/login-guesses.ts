@@ -14,8 +14,9 @@ const WINDOW_MS = 15 * 60_000
 
 /**
  * A window that ends later than `WINDOW_MS` plus this time from now was begun before a clock was set back, and no
- * longer applies. Without this, the first guess would block logins for as long as the clock was ahead. The clocks of
- * two backends differ by less: otherwise, gateways could not use both.
+ * longer applies. Without this, the first guess would block logins for as long as the clock was ahead. In practice, the
+ * clocks of two backends differ by less: each backend rejects requests of a gateway whose clock differs by more than a
+ * minute.
  */
 const CLOCKS_DIFFER_MS_MAX = 60_000
 
@@ -28,8 +29,9 @@ const WAIT_MS_FIRST = 2000
 
 export interface Guesser {
   /**
-   * Guesses for each purpose are counted separately. Otherwise, anyone could enter the subject of another purpose as an
-   * e-mail address, and block a person's second factor.
+   * The guesses about a subject are counted separately for each purpose. Otherwise, anyone could enter the subject of
+   * another purpose as an e-mail address, and block a person's second factor. The guesses from an IP address are counted
+   * together, whatever their purpose.
    */
   readonly purpose:
     | 'email'

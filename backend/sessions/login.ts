@@ -109,7 +109,7 @@ async function startLogin(
   if (rehashed !== undefined) await setPasswordHash(tx, user.id, rehashed, now)
   if (token !== undefined) await endSession(tx, token)
   if (await hasSecondFactor(tx, user)) {
-    const pending = await startSession(tx, user, browser, now, true)
+    const pending = await startSession(tx, user, browser, now, { isPending: true })
     return { token: pending, browserToken: undefined, needsSecondFactor: true }
   }
   await recordLogin(tx, user, browser.address, now)

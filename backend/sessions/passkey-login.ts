@@ -71,12 +71,12 @@ export async function logInWithPasskey(
   const isValid = await database.transaction((tx) => consumeChallenge(tx, challenge, scope, now))
   if (!isValid) throw new Problem('login_failed', 'This took too long. Try again.')
   const found = await findPasskey(database.read, response.id)
-  const passkey = found !== undefined && isUsable(found, response, scope) ? found : undefined
-  const signCount = passkey && (await verifyUse(party, response, challenge, passkey.passkey))
+  const usable = found !== undefined && isUsable(found, response, scope) ? found : undefined
+  const signCount = usable && (await verifyUse(party, response, challenge, usable.passkey))
   const started =
-    passkey !== undefined && signCount !== undefined
+    usable !== undefined && signCount !== undefined
       ? await database.transaction((tx) =>
-          recordUseAndStartSession(tx, { ...passkey, signCount }, attempt, guesser, now),
+          recordUseAndStartSession(tx, { ...usable, signCount }, attempt, guesser, now),
         )
       : undefined
   if (started !== undefined) return started

@@ -1,6 +1,7 @@
 /**
  * Stores the passkeys of users; `relying-party.ts` verifies them. A passkey can be the second factor after the password
- * or replace the password, because its use proves both that the device is present and that its owner unlocked it.
+ * or replace the password, because a login with the passkey proves both that the device is present and that the owner
+ * unlocked it.
  */
 
 import { createId } from '../../shared/contract/id.ts'

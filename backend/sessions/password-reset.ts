@@ -34,8 +34,8 @@ const PASSWORD_RESETS = 'password_resets'
 const BATCH_MAX = 50
 
 /**
- * `email` is the address as the user entered it. It is not normalized yet, because the addresses of users whom earlier
- * versions created are stored without this normalization.
+ * `email` is the address as the user entered it. It is stored in lower case, but not normalized by `normalizeEmail`,
+ * because the addresses of users whom earlier versions created are stored without this normalization.
  */
 export async function requestPasswordReset(
   tx: Transaction,
@@ -69,6 +69,7 @@ export function startPasswordResets({ database, clock, log }: WorkerDeps): Worke
     log,
     async round() {
       const count = await handlePasswordResets(database, clock())
+      // After a full batch, the next round begins immediately.
       return count === BATCH_MAX ? 0 : undefined
     },
   })

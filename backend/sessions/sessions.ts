@@ -69,7 +69,7 @@ export async function startSession(
   user: Pick<UserRow, 'id' | 'role'>,
   { address, userAgent }: Browser,
   now: Date,
-  isPending = false,
+  { isPending = false } = {},
 ): Promise<string> {
   const token = createToken()
   await tx

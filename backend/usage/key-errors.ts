@@ -8,8 +8,8 @@ const DAYS = 30
 const TOP_MAX = 5
 
 /**
- * Adds to the stored counts in one statement; the callers limit the number of rows. The rows are sorted, so that
- * two concurrent transactions do not deadlock.
+ * Adds to the stored counts in one statement; the callers limit the number of rows. `sumByRowKey` also sorts the rows,
+ * so that two concurrent transactions do not deadlock.
  */
 export async function addErrors(tx: Transaction, rows: readonly KeyErrorRow[]): Promise<void> {
   const counted = sumByRowKey(rows, (row) => `${row.key_id} ${row.day} ${row.code}`)

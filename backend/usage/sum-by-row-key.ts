@@ -1,5 +1,5 @@
 /**
- * Adds up the calls of rows with the same row key. The result has one row for each row key, because a statement may
+ * Adds up the calls of rows with the same row key. The result has one row for each row key, because an upsert may
  * update each stored row only once. The rows are sorted by row key, so that all transactions lock them in the same order.
  */
 export function sumByRowKey<Row extends { readonly calls: number }>(

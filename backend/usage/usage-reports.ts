@@ -26,9 +26,9 @@ export async function addReportedCalls(
 
 /**
  * Updates the current windows of many keys in one statement. Reports of several gateways may arrive out of order or
- * twice, so a key never returns to a window that has ended, or to a lower count of a window. Gateways that counted calls
- * by themselves may have opened two windows of a key: the earlier one applies again once its count is higher. The rows
- * are sorted by key, so that concurrent reports lock rows in the same order.
+ * twice, so a key never returns to a window that has ended, or to a lower count of a window. Gateways that could not
+ * share their counts may have opened two windows of a key: while the earlier one is open, it applies again once its
+ * count is higher. The rows are sorted by key, so that concurrent reports lock rows in the same order.
  */
 export async function updateWindows(
   tx: Transaction,

@@ -1,7 +1,7 @@
 /**
  * Counts the calls of each key by hour and status, and by hour and operation. Also counts the errors of each key by day
  * and code. The counts are collected in memory and written together every few seconds. A crash loses the counts of the
- * last seconds, which only charts and tables show.
+ * last seconds. This is acceptable, because the counts are only shown in charts and tables, and limit no calls.
  */
 
 import type { ProblemCode } from '../../shared/contract/problem.ts'
@@ -118,8 +118,8 @@ function createCounter<Row extends { calls: number; errors?: number }>(
 }
 
 /**
- * Adds to the stored counts in one statement; the callers limit the number of rows. The rows are sorted, so that
- * two concurrent transactions do not deadlock.
+ * Adds to the stored counts in one statement; the callers limit the number of rows. `sumByRowKey` also sorts the rows,
+ * so that two concurrent transactions do not deadlock.
  */
 export async function addUsage(tx: Transaction, rows: readonly KeyUsageRow[]): Promise<void> {
   const counted = sumByRowKey(rows, (row) => `${row.key_id} ${row.hour} ${row.status_class}`)
@@ -170,8 +170,8 @@ export async function readUsage(reader: Reader, keyId: string, now: Date): Promi
 }
 
 function barsOf(rows: readonly KeyUsageRow[], first: number, widthMs: number, count: number) {
-  const bars = Array.from({ length: count }, (_, at) => ({
-    at: new Date(first + at * widthMs).toISOString(),
+  const bars = Array.from({ length: count }, (_, index) => ({
+    at: new Date(first + index * widthMs).toISOString(),
     succeeded: 0,
     refused: 0,
     failed: 0,

@@ -5,7 +5,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { InvitationRow, Reader, Transaction, UserRow } from '../database/tables.ts'
-import { checkStillAdmin, createUser, findUserByEmail, invalidEmail, parseEmail } from './users.ts'
+import { checkEmail, checkStillAdmin, createUser, findUserByEmail, invalidEmail } from './users.ts'
 
 const DAY_MS = 86_400_000
 const LIFETIME_MS = 7 * DAY_MS
@@ -34,7 +34,7 @@ export async function createInvitation(
   { id, accountId, role, codeHash, ...input }: NewInvitation,
   actionContext: ActionContext,
 ): Promise<InvitationRow> {
-  const email = parseEmail(input.email)
+  const email = checkEmail(input.email)
   const user = await findUserByEmail(tx, email)
   // An account must not learn whether an address has a login in another account.
   if (user?.account_id === accountId) {
@@ -210,6 +210,7 @@ export async function withdrawInvitationsBy(
     .selectFrom('invitations')
     .select('id')
     .where('account_id', '=', accountId)
+    // The label of the actor that created the invitation: the label of a user is the e-mail address.
     .where('invited_by', '=', email)
     .where('ended_at', 'is', null)
     .where('expires_at', '>', actionContext.now.toISOString())

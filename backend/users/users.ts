@@ -32,7 +32,7 @@ export async function createUser(
   const user: UserRow = {
     id: createId('usr'),
     account_id: (await getAccount(tx, input.accountId)).id,
-    email: parseEmail(input.email),
+    email: checkEmail(input.email),
     role: input.role,
     status: 'active',
     password_hash: input.passwordHash,
@@ -168,8 +168,8 @@ export async function setPasswordHash(
   await updateUser(tx, id, { password_hash: passwordHash }, now)
 }
 
-/** Returns the address as it is stored. Throws `Problem` `validation_failed`. */
-export function parseEmail(text: string): string {
+/** Returns the address as it is stored. Throws `Problem` `validation_failed` if it is not an e-mail address. */
+export function checkEmail(text: string): string {
   const email = normalizeEmail(text)
   if (email.length > EMAIL_LENGTH_MAX || !EMAIL.test(email)) {
     throw invalidEmail(`${text} is not an e-mail address.`)

@@ -13,7 +13,8 @@ export function parseEmail(text: string): string | undefined {
   const local = text.slice(0, Math.max(at, 0))
   const host = text.slice(at + 1)
   if (!LOCAL_PART.test(local) || local.length > 64) return undefined
-  // Only letters, digits, dots and hyphens are allowed. Other characters could end the host when a URL is parsed.
+  // `domainToASCII` parses its argument like the host of a URL, and ignores the text after e.g. a slash. Therefore only
+  // letters, digits, dots and hyphens are allowed.
   const ascii = /^[\p{L}\p{M}\p{N}.-]+$/u.test(host) ? domainToASCII(host) : ''
   const address = `${local}@${ascii}`
   return HOST_NAME.test(ascii) && address.length <= 254 ? address : undefined

@@ -65,10 +65,11 @@ export function withDetails<S extends AnySchema>(
   schema: S,
   details: Partial<Record<keyof typeof JOI_ERRORS, string>>,
 ): S {
-  const detailByCode = new Map(Object.entries(details))
+  const detailByType = new Map(Object.entries(details))
   return schema.error((errors) => {
-    for (const { code, local } of errors) {
-      const detail = detailByCode.get(code)
+    // What joi calls `code` here is its name for the error, which is `type` elsewhere.
+    for (const { code: type, local } of errors) {
+      const detail = detailByType.get(type)
       if (detail !== undefined) local.detail = detail
     }
     return errors
@@ -97,6 +98,7 @@ export function check<T>(schema: Check<T>, value: unknown): T | Rejection {
 }
 
 export function rejectionOf({ type, context = {} }: ValidationErrorItem): Rejection {
+  // joi compares a value with the allowed texts before it checks the type of the value.
   if (type === 'any.only' && typeof context.value !== 'string') {
     return new Rejection('invalid_type', 'must be a string')
   }

@@ -44,8 +44,8 @@ export const invitationPages: readonly OpenPage[] = [
         const actor = actorOf({ id: '', email }, address)
         const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
         await uncountGuess(tx, guesser, now)
-        // The new cookie replaces that of the browser's session. As at a login, this session ends: no browser has its
-        // token any more.
+        // The new cookie replaces the cookie of the session that the browser had before. That session ends, as it does
+        // at a login, because no browser has its token any more.
         if (request.session !== undefined) await endSession(tx, request.session.token)
         return {
           token: await startSession(tx, user, { address, userAgent }, now),
@@ -87,5 +87,6 @@ ${renderFault(problem, 'password')}
 <p><button class="primary wide">Accept</button></p>
 </form>
 </div>`
+  // The page has no navigation even if somebody is logged in, because it is about another login.
   return renderPage({ ...frame, session: undefined }, { title: 'Invitation', main })
 }

@@ -11,7 +11,7 @@ import {
 } from '../../sessions/password-reset.ts'
 import { checkChosenPassword } from '../../users/password-rules.ts'
 import { hashToken } from '../../users/tokens.ts'
-import { parseEmail } from '../../users/users.ts'
+import { checkEmail } from '../../users/users.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { OpenPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
@@ -24,6 +24,7 @@ export const resetPages: readonly OpenPage[] = [
     method: 'GET',
     path: REQUEST_PATH,
     handle: async (_request, { resetCodes, noticeRouteOf }) => ({
+      // The route of the empty address is `waiting` only if the service sends no notice to any address.
       page: (frame) =>
         resetCodes === undefined || noticeRouteOf?.('') === 'waiting'
           ? renderNoMail(frame)
@@ -36,7 +37,7 @@ export const resetPages: readonly OpenPage[] = [
     expected: { texts: ['email'] },
     async handle({ fields, address, now }, { database, resetCodes, noticeRouteOf }) {
       const entered = fields.text('email')
-      const email = parseEmail(entered)
+      const email = checkEmail(entered)
       if (resetCodes === undefined) {
         throw new Problem('service_unavailable', 'This installation sends no e-mail.')
       }

@@ -36,6 +36,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
             endpoints,
             urls,
             filters,
+            // The text in the URL, if there is one. `list.limit` is the number that applies, which may be the default.
             limit: list.value('limit'),
             now,
           }),
@@ -49,6 +50,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
       const detail = await getDelivery(database.read, session.account.id, id)
       const withBodies = session.user.role === 'admin'
       const { endpoint_id } = detail.delivery
+      // The endpoint may have been deleted since.
       const endpoint = await getLoggedEndpoint(database.read, session.account.id, endpoint_id)
       return {
         json: renderDeliveryDetail(detail, { withBodies }),
@@ -62,6 +64,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
     adminsOnly: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, actionContext, performAction }) {
       const row = await performAction(
+        // `redeliver` changes nothing while the delivery is being sent.
         ({ status }: WebhookDeliveryRow) => ({
           name: status === 'sending' ? 'webhook_being_sent' : 'webhook_redelivered',
         }),

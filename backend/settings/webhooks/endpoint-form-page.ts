@@ -20,7 +20,7 @@ export const ENDPOINT_LABELS = {
 } satisfies Labels
 
 export interface EndpointForm extends EndpointValues {
-  /** The idempotency key of a form that adds an endpoint. */
+  /** The idempotency key of a form that adds an endpoint; undefined for a form that changes one. */
   readonly keyField: Html | undefined
   /** Undefined for a new endpoint. */
   readonly id: string | undefined

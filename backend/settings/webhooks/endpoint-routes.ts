@@ -238,6 +238,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
       async handle({ session, fields, id, actionContext, wantsJson }, { database, clock }) {
         const since = parseSince(fields.text('since'), session.account.timezone)
         const row = await getEndpoint(database.read, session.account.id, id)
+        // One request redelivers for a few seconds only. `hasMore` then says that the user must repeat the request.
         const isOver = beginStep(clock, actionContext.now)
         const { count, hasMore } = await redeliverFailed(
           database,
@@ -302,7 +303,10 @@ function renderForm(
   return (frame) => renderEndpointForm(frame, form, privateTargets, problem)
 }
 
-/** `undoneBy.action` undoes this action if the endpoint was in the state `undoneBy.from` before. */
+/**
+ * Defines an action that changes the endpoint and then shows the endpoint's page. `undoneBy.action` undoes the action
+ * if the endpoint was in the state `undoneBy.from` before.
+ */
 function changePage(
   action: string,
   flash: FlashName,
