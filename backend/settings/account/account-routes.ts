@@ -48,7 +48,7 @@ export const accountPages: readonly SessionPage[] = [
   },
 ]
 
-/** Payment terms that are not a number become -1, which the validation of the field rejects. */
+/** Payment terms that are empty or not a whole number become -1, which the validation of the field rejects. */
 function inputOf(fields: Fields) {
   const days = fields.number('payment_terms_days')
   return Object.fromEntries(

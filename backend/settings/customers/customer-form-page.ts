@@ -18,6 +18,7 @@ import type { Frame } from '../shell/response.ts'
 
 interface CustomerForm {
   readonly row: DebtorRow
+  /** The details in `row` as texts. A hidden field repeats them, so that unchanged fields can be recognized. */
   readonly stored: DebtorDetails
   /** The values that were entered, if the form was rejected; otherwise empty. */
   readonly entered: DebtorDetails
@@ -96,6 +97,8 @@ export function renderField(
 ): Html {
   const hintId = hint === undefined ? undefined : `${name}-hint`
   const described = describedBy(problem, name, hintId)
+  // HTML ignores the line break directly after `<textarea>`. Without it, the first line break of a value that begins
+  // with a line break would be lost.
   const input =
     name === 'language'
       ? html`<select id="${name}" name="${name}"${described}>${renderLanguages(value)}</select>`

@@ -107,8 +107,8 @@ export function renderCustomer(frame: Frame, customer: Customer, rejected?: Reje
   const times: TimeContext = { now, timezone: session.account.timezone }
   const today = todayIn(session.account.timezone, now)
   const path = `/settings/customers/${row.id}`
-  const block = blockReasonOf(row)
-  const blocks = new Map(block === undefined ? [] : [[row.id, block]])
+  const blockReason = blockReasonOf(row)
+  const blockReasons = new Map(blockReason === undefined ? [] : [[row.id, blockReason]])
   const canPause = canChange(customer) && row.status !== 'archived'
   const inForm = rejectedInForm(rejected, canPause ? [{ name: 'pause' }] : [])
   const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
@@ -125,8 +125,8 @@ ${renderBalances(customer)}
 ${renderContact(frame, customer, path)}
 ${renderChasing(frame, customer, path, inForm)}
 </div>
-${renderListSection('Open invoices', open, { name: 'open invoices', path: `/settings/invoices?view=unpaid&debtor_id=${row.id}` }, (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blocks }))}
-${others.length > 0 && renderListSection('Other invoices', others, { name: 'invoices', path: `/settings/invoices?debtor_id=${row.id}` }, (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blocks }))}
+${renderListSection('Open invoices', open, { name: 'open invoices', path: `/settings/invoices?view=unpaid&debtor_id=${row.id}` }, (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blockReasons }))}
+${others.length > 0 && renderListSection('Other invoices', others, { name: 'invoices', path: `/settings/invoices?debtor_id=${row.id}` }, (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blockReasons }))}
 ${renderListSection('Payments', payments, { name: 'payments', path: `/settings/payments?debtor_id=${row.id}` }, (rows) => renderPaymentTable('Payments', rows))}
 ${renderListSection('Messages', messages, { name: 'messages', path: `/settings/messages?debtor_id=${row.id}` }, (rows) => renderMessageTable('Messages', rows, times))}
 ${renderAuditLink(session, row.id)}`
@@ -193,7 +193,8 @@ function renderChasing(
   const { row, session } = customer
   const { timezone } = session.account
   const ladder = readLadder(row.ladder)
-  const hasBlocked = row.chasing_status === 'active' && customer.hasResumable
+  // While the customer is paused, resuming invoices would not send any reminder.
+  const hasInvoicesToResume = row.chasing_status === 'active' && customer.hasResumable
   const reason = row.chasing_reason === null ? '' : `: ${reasonWords(row.chasing_reason)}`
   return html`<section class="card" aria-labelledby="chasing"><h2 id="chasing">Reminders</h2>
 ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this customer. Messages shown as delivered are made up.</p>`}
@@ -211,8 +212,8 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this
           ', ',
         )
   }</p>
-${hasBlocked && html`<p class="hint">No reminders are sent about some open invoices, because a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
-${canChange(customer) && html`<div class="actions">${hasBlocked && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, rejected)}</div>`}
+${hasInvoicesToResume && html`<p class="hint">No reminders are sent about some open invoices, because a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
+${canChange(customer) && html`<div class="actions">${hasInvoicesToResume && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, rejected)}</div>`}
 </section>`
 }
 

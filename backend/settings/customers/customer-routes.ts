@@ -31,10 +31,10 @@ const PATH = '/settings/customers'
 const ADMINS_ONLY = 'Only an Admin can change customers.'
 const FIELDS = [...DETAILS, ...ADDRESS_PARTS] as const
 /**
- * A read-only account rejects these actions. Reminders can still be paused, because those that are due are sent as soon as
- * the account is resumed.
+ * Pausing is not among these actions. Reminders that are due are sent as soon as the account is resumed, so a person
+ * must be able to pause them before.
  */
-const RECORD_ACTIONS: readonly string[] = ['archive', 'restore']
+const REJECTED_IF_READ_ONLY: readonly string[] = ['archive', 'restore']
 
 export const customerPages: readonly SessionPage[] = [
   {
@@ -84,7 +84,7 @@ export const customerPages: readonly SessionPage[] = [
       const pause = { reason: fields.text('reason'), until }
       return pauseChasing(tx, session.account.id, id, pause, actionContext)
     },
-    (before) => (before.chasing_status === 'active' ? { name: 'resume' } : pauseOf(before)),
+    (before) => (before.chasing_status === 'active' ? { name: 'resume' } : pauseAgain(before)),
   ),
   actionPage(
     'resume',
@@ -92,7 +92,7 @@ export const customerPages: readonly SessionPage[] = [
     [],
     (tx, { session, actionContext, id }) =>
       resumeChasing(tx, session.account.id, id, actionContext),
-    pauseOf,
+    pauseAgain,
   ),
   actionPage('chase-held', 'customer_chased', [], (tx, { session, actionContext, id }) =>
     resumeInvoicesOf(tx, session.account.id, id, actionContext),
@@ -138,7 +138,8 @@ interface UndoAction {
   readonly fields?: Undo['fields']
 }
 
-function pauseOf({
+/** Returns the action that restores the pause of the customer; undefined if the customer was not paused. */
+function pauseAgain({
   chasing_status,
   chasing_reason,
   chasing_until,
@@ -167,7 +168,7 @@ function actionPage(
     expected: { texts },
     async handle(request, { database }) {
       const { session, id } = request
-      if (RECORD_ACTIONS.includes(name)) rejectIfReadOnly(session)
+      if (REJECTED_IF_READ_ONLY.includes(name)) rejectIfReadOnly(session)
       const flashOf = (undo: UndoAction | undefined) => {
         const path = `${PATH}/${id}/${undo?.name}`
         return { name: flash, undo: undo && { path, fields: undo.fields ?? [] } }
@@ -183,7 +184,7 @@ function actionPage(
   }
 }
 
-/** Renders the page with the rejected form open, or with the problem at its top. */
+/** Renders the customer's page, with the rejected form open or with the problem at the top of the page. */
 async function rerenderAction(
   request: SessionRequest,
   name: string,

@@ -33,7 +33,7 @@ export interface InvoiceView {
   readonly row: InvoiceRow
   readonly customerName: string
   /** The reason why no reminder reaches the customer; undefined if nothing blocks reminders. */
-  readonly block: string | undefined
+  readonly blockReason: string | undefined
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
   /** The newest audit entries about the invoice, newest first. */
@@ -63,16 +63,17 @@ const RESOLVE: PageAction = {
   hint: 'As the reason, enter what was agreed. Reminders continue where they stopped.',
 }
 
+/** If reminders were already blocked before the dispute, they are blocked again when the dispute is resolved. */
 function resolveAction(row: InvoiceRow, { now, session }: InvoiceView): PageAction {
   const { chasing_status: status, ...next } = chasingFieldsFor(holdOf(row), now)
   if (status === 'active') return RESOLVE
-  const blockText = nextReminderText(
+  const textAfterwards = nextReminderText(
     { ...row, ...next, chasing_status: status },
     session.account.timezone,
   )
   return {
     ...RESOLVE,
-    hint: `As the reason, enter what was agreed. Reminders were already blocked before the dispute, and will be blocked again. ${blockText}.`,
+    hint: `As the reason, enter what was agreed. Reminders were already blocked before the dispute, and will be blocked again. ${textAfterwards}.`,
   }
 }
 
@@ -99,7 +100,7 @@ ${row.amount_credited > 0 && html`<div><dt>Credited</dt><dd>${renderMoney(row.am
 <div><dt>Last reminder</dt><dd>${row.chasing_stage === null ? 'None' : STAGE_WORDS[row.chasing_stage]}${
     row.chasing_last_message_at !== null && html`, ${timeAgo(row.chasing_last_message_at, times)}`
   }</dd></div>
-<div><dt>Next reminder</dt><dd>${nextReminderText(row, timezone, view.block)}</dd></div>
+<div><dt>Next reminder</dt><dd>${nextReminderText(row, timezone, view.blockReason)}</dd></div>
 ${renderTimeFact('Paid', row.paid_at, timezone)}${renderTimeFact('Voided', row.voided_at, timezone)}${renderTimeFact('Written off', row.written_off_at, timezone)}
 ${row.external_id !== null && html`<div><dt>External ID</dt><dd translate="no">${row.external_id}</dd></div>`}
 ${row.po_number !== null && html`<div><dt>Purchase order</dt><dd translate="no">${row.po_number}</dd></div>`}

@@ -28,10 +28,10 @@ import { type InvoiceView, renderInvoicePage } from './invoice-page.ts'
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
 /**
- * A read-only account rejects these actions. A dispute can still be recorded, because reminders that are due are sent as soon
- * as the account is resumed.
+ * Recording a dispute is not among these actions. Reminders that are due are sent as soon as the account is resumed, so
+ * a person must be able to block them before.
  */
-const RECORD_ACTIONS: readonly string[] = ['finalise', 'void', 'write-off']
+const REJECTED_IF_READ_ONLY: readonly string[] = ['finalise', 'void', 'write-off']
 /** How many entries the history shows at most: far more than people create on one invoice. */
 const HISTORY_MAX = 100
 
@@ -105,7 +105,7 @@ function actionPage(
     adminsOnly: ADMINS_ONLY,
     expected: { texts },
     async handle({ session, id, actionContext, fields, now, performAction }) {
-      if (RECORD_ACTIONS.includes(name)) rejectIfReadOnly(session)
+      if (REJECTED_IF_READ_ONLY.includes(name)) rejectIfReadOnly(session)
       const { id: accountId, timezone } = session.account
       const undo = undoneBy && {
         path: `${PATH}/${id}/${undoneBy}`,
@@ -145,7 +145,7 @@ async function readInvoice(
     listActionsOn(reader, accountId, id, HISTORY_MAX),
   ])
   const today = todayIn(timezone, now)
-  const block = debtor && blockReasonOf(debtor)
+  const blockReason = debtor && blockReasonOf(debtor)
   const customerName = debtor?.name ?? ''
-  return { session, now, today, row, customerName, block, payments, messages, history }
+  return { session, now, today, row, customerName, blockReason, payments, messages, history }
 }

@@ -17,7 +17,7 @@ interface TableContext {
   /** Customer names by id, if the invoices belong to several customers. */
   readonly customerNames?: ReadonlyMap<string, string>
   /** The reasons why no reminder reaches a customer, by customer id. */
-  readonly blocks: ReadonlyMap<string, string>
+  readonly blockReasons: ReadonlyMap<string, string>
   /** Sortable headers, if the list supports them. */
   readonly headers?: { readonly due: Html }
 }
@@ -25,7 +25,7 @@ interface TableContext {
 export function renderInvoiceTable(
   caption: string,
   rows: readonly InvoiceRow[],
-  { times, today, customerNames, blocks, headers }: TableContext,
+  { times, today, customerNames, blockReasons, headers }: TableContext,
 ): Html {
   return html`<table class="keys ledger dense"><caption class="unseen">${caption}</caption>
 <thead><tr><th scope="col">Invoice</th>${customerNames && html`<th scope="col">Customer</th>`}<th scope="col">Status</th>${headers?.due ?? html`<th scope="col">Due on</th>`}
@@ -37,7 +37,7 @@ export function renderInvoiceTable(
 ${customerNames && html`<td data-label="Customer"><a href="/settings/customers/${row.debtor_id}" translate="no">${customerNames.get(row.debtor_id)}</a></td>`}
 <td data-label="Status">${renderInvoiceStatus(row, today)}</td>
 <td data-label="Due on"><time datetime="${row.due_date}">${dateWords(row.due_date)}</time></td>
-<td data-label="Next">${nextReminderText(row, times.timezone, blocks.get(row.debtor_id))}</td>
+<td data-label="Next">${nextReminderText(row, times.timezone, blockReasons.get(row.debtor_id))}</td>
 <td data-label="Amount" class="amount">${renderMoney(row.amount, row.currency)}</td>
 <td data-label="Amount due" class="amount">${renderMoney(row.amount_due, row.currency)}</td></tr>`,
   )}</tbody></table>`

@@ -74,6 +74,7 @@ export const newCustomerPages: readonly SessionPage[] = [
       return { status: 201, ...response }
     },
     async rerender({ fields }, problem) {
+      // The form can correct invalid and duplicate values, but not a missing or reused idempotency key.
       if (![409, 422].includes(problem.status) || problem.code.startsWith('idempotency')) {
         return undefined
       }
@@ -89,7 +90,10 @@ const CREATION: OnceOptions = {
   location: (id: string) => `${PATH}/${id}`,
 }
 
-/** Returns the body of the equivalent API call. Empty fields are omitted. */
+/**
+ * Returns the body of the equivalent API call. Empty fields are omitted. Payment terms that are not a number become -1,
+ * which the validation of the body rejects.
+ */
 function bodyOf(fields: Fields): JsonObject {
   const isAddress = (name: string) => ADDRESS_PARTS.some((part) => part === name)
   const address = fields.filledTexts(ADDRESS_PARTS)

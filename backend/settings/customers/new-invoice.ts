@@ -60,8 +60,9 @@ export const newInvoicePages: readonly SessionPage[] = [
       const today = todayIn(session.account.timezone, now)
       const { default_currency } = await getAccount(database.read, session.account.id)
       const currency = debtor.currency ?? default_currency
+      const isJson = false
       const defaults = new Fields(
-        false,
+        isJson,
         new Map([
           ['issue_date', [today]],
           ['currency', [currency]],
@@ -97,6 +98,7 @@ export const newInvoicePages: readonly SessionPage[] = [
       return { status: 201, ...response }
     },
     async rerender(request, problem, { database }) {
+      // The form can correct invalid and duplicate values, but not a missing or reused idempotency key.
       if (![409, 422].includes(problem.status) || problem.code.startsWith('idempotency')) {
         return undefined
       }
@@ -121,6 +123,7 @@ async function readDebtor(
   return (await findDebtor(reader, session.account.id, id)) ?? notFound('customer', id)
 }
 
+/** Returns the body of the equivalent API call. Empty texts are omitted. */
 function bodyOf(fields: Fields): JsonObject {
   const chase = fields.text('chase_if_overdue')
   return {

@@ -71,12 +71,14 @@ export interface Overview {
   readonly messages: readonly MessageRow[]
   /** The names of the customers of `payments` and `messages`, by id. */
   readonly names: ReadonlyMap<string, string>
+  /** Which of the steps to get started, which Home shows to a new account, are done. */
   readonly steps: { readonly hasKey: boolean; readonly hasCustomer: boolean }
 }
 
 export async function readOverview(reader: Reader, session: Session, now: Date): Promise<Overview> {
   const { id: accountId, timezone } = session.account
   const today = todayIn(timezone, now)
+  // Home always links to the whole lists, so it does not need an extra row to know whether a list is longer.
   const newest = { ...newestRows(SHOWN_MAX), fetch: SHOWN_MAX }
   const [
     due,

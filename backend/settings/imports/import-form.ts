@@ -18,7 +18,10 @@ export const DATE_FORMATS = [
   ...['YYYY-MM-DD', 'D.M.YYYY', 'D/M/YYYY', 'M/D/YYYY', 'D-M-YYYY', 'YYYY/MM/DD', 'YYYYMMDD'],
 ] as const
 
-/** The steps that a request can name. `edit` shows the form again. */
+/**
+ * What a request does, by its field `step`. `edit` shows the form again. `record` performs one step in the sense of
+ * `import-step.ts`: it records for a few seconds.
+ */
 export const STEPS = ['preview', 'record', 'edit'] as const
 export type Step = (typeof STEPS)[number]
 
@@ -42,7 +45,10 @@ export interface ImportForm {
   readonly chaseOverdue: boolean
   /** Whether recorded data that differs from the file is corrected. */
   readonly correctsRecords: boolean
-  /** The headers of the chosen columns, by field. A field with an empty header is not imported. */
+  /**
+   * The headers of the chosen columns, by field. A field with an empty header is not imported. For a field that is
+   * absent, the import recognizes the column by its header.
+   */
   readonly columns: ReadonlyMap<FieldName, string>
   /** Empty if no file was sent, or if its headers cannot be read. */
   readonly headers: readonly string[]
@@ -62,7 +68,6 @@ export function readForm(fields: Fields): ImportForm {
     columns: new Map(
       FIELD_NAMES.flatMap((field) => {
         const name = columnFieldOf(field)
-        // With `auto`, the import recognizes the field's column by its header.
         const isChosen = fields.has(name) && fields.text(name) !== AUTO
         return isChosen ? [[field, fields.text(name).trim()] as const] : []
       }),
@@ -80,6 +85,7 @@ function readFileName(text: string): string {
   return [...cleaned].slice(0, FILE_NAME_LENGTH_MAX).join('')
 }
 
+/** The choice that lets the import recognize a column by its header. */
 export const AUTO = 'auto'
 
 function headersOf(content: string): readonly string[] {
@@ -124,6 +130,7 @@ export async function parseFile(form: ImportForm, now: Date): Promise<Ledger> {
   }
 }
 
+/** The fields of the form that show an error, by what the error is about. */
 const FAULT_FIELDS = {
   columns: 'columns',
   currency: 'currency',

@@ -74,6 +74,7 @@ ${!hasFile && renderHeaderHelp()}`
 
 /** HTML cannot preselect a file, so the script selects the file that was sent before. */
 function renderChosenFile({ content, fileName }: ImportForm): Html {
+  // HTML ignores the line break directly after `<textarea>`. Without it, an empty first line of the file would be lost.
   return html`<p class="hint" data-choose-again>Choose <span translate="no">${fileName}</span> again, or another file.</p>
 <textarea hidden disabled data-chosen="file" data-name="${fileName}">
 ${content}</textarea>`
@@ -196,7 +197,7 @@ an invoice with too high an amount, void an invoice that should not exist, or re
   return renderPage(frame, { title, section: SECTION, main })
 }
 
-/** The script sends the form immediately, so that the import continues by itself. */
+/** With `data-continue`, the script presses the button immediately, so that the import continues by itself. */
 function renderProgress(
   frame: Frame,
   { form, result: { importId } }: Report,

@@ -44,7 +44,7 @@ export interface StepResult extends Finding {
     readonly corrected: number
   }
   readonly rejected: readonly RejectedRecord[]
-  /** Whether no further step follows: no record remains, or `REJECTED_MAX` records were rejected. */
+  /** Whether no further step follows: the step attempted every record, or `REJECTED_MAX` records were rejected. */
   readonly isComplete: boolean
   /** Undefined if this and all other steps of the import had nothing to record. */
   readonly importId: string | undefined
@@ -131,6 +131,7 @@ function createStep({ database, clock, importId, importContext }: StepOptions) {
   const rejected: RejectedRecord[] = []
   let isComplete = true
   return {
+    /** `alsoKind` is counted in addition to `kind` if `perform` records a new invoice together with its payment. */
     async run(
       kind: Kind,
       record: string,

@@ -18,7 +18,7 @@ import {
   type SettingsDeps,
 } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import { countSteps, IMPORTS_PATH, renderImport, renderImports } from './past-imports-page.ts'
+import { countRecords, IMPORTS_PATH, renderImport, renderImports } from './past-imports-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can take an import back.'
 
@@ -79,22 +79,25 @@ async function takeBackStep(request: SessionRequest, deps: SettingsDeps) {
   }
 }
 
-/** Takes records back until the time is used up. The next request continues with the remaining records. */
+/**
+ * Takes records back until the time of the request is used up. The next request continues with the remaining records.
+ * Each step of the plan is a group of records that is taken back in one transaction.
+ */
 async function takeBackRecords(
   { actionContext }: SessionRequest,
   deps: SettingsDeps,
   row: ImportRow,
 ) {
   const { database, clock } = deps
-  const { steps } = await readPlan(database, row)
-  const isStepOver = beginStep(clock, actionContext.now)
-  if (steps.length > 0)
-    await database.transaction((tx) => auditTakeBack(tx, row, steps, actionContext))
+  const { steps: groups } = await readPlan(database, row)
+  const isTimeOver = beginStep(clock, actionContext.now)
+  if (groups.length > 0)
+    await database.transaction((tx) => auditTakeBack(tx, row, groups, actionContext))
   let done = 0
-  for (const step of steps) {
-    if (isStepOver()) return { done, isComplete: false }
-    const isDone = await database.transaction((tx) => takeBack(tx, row, step, actionContext))
-    if (isDone) done += Object.keys(step).length
+  for (const group of groups) {
+    if (isTimeOver()) return { done, isComplete: false }
+    const isDone = await database.transaction((tx) => takeBack(tx, row, group, actionContext))
+    if (isDone) done += Object.keys(group).length
   }
   return { done, isComplete: true }
 }
@@ -123,7 +126,7 @@ function represent({ id, file_name, imported_by, created_at, counts }: CountedIm
 
 function representPlan({ steps, kept }: TakeBackPlan) {
   return {
-    can_take_back: countSteps(steps),
+    can_take_back: countRecords(steps),
     kept: kept.map(({ id, kind, name, reason }) => ({ id, kind, name, reason })),
   }
 }

@@ -68,7 +68,7 @@ function renderStatus(counts: ImportCounts): Html {
 
 const REASON_WORDS: Readonly<Record<KeptReason, string>> = {
   changed: 'These were changed after the import',
-  closed: 'These are closed already',
+  closed: 'These are already voided, written off, reversed or archived',
   corrected: 'These existed before the import and were changed by it',
   invoice_kept: 'The invoices that these payments settle cannot be taken back',
   other_records: 'These customers have other invoices, payments or messages',
@@ -81,12 +81,15 @@ export interface TakeBackView {
   readonly plan: TakeBackPlan
   readonly timezone: string
   readonly isAdmin: boolean
-  /** Present after a step: how many records were taken back so far, and whether this was the last step. */
+  /**
+   * Present after a request that takes records back: how many records it and the earlier requests took back, and
+   * whether it was the last request.
+   */
   readonly progress?: { readonly done: number; readonly isComplete: boolean }
 }
 
-/** Counts the records that can be taken back. */
-export function countSteps(steps: TakeBackPlan['steps']) {
+/** Counts the records in the steps of a plan, each of which takes a group of records back. */
+export function countRecords(steps: TakeBackPlan['steps']) {
   const count = (member: keyof TakeBackPlan['steps'][number]) =>
     steps.filter((step) => step[member] !== undefined).length
   return {
@@ -96,10 +99,11 @@ export function countSteps(steps: TakeBackPlan['steps']) {
   }
 }
 
+/** With `data-continue`, the script presses the button immediately, so that no further click is needed. */
 export function renderImport(frame: Frame, view: TakeBackView): Html {
   const { row, plan, timezone, isAdmin, progress } = view
   const { counts } = row
-  const { customers, invoices, payments } = countSteps(plan.steps)
+  const { customers, invoices, payments } = countRecords(plan.steps)
   const main = html`<p class="back"><a href="${IMPORTS_PATH}">Imports</a></p>
 <div class="heading"><h1 translate="no">${row.file_name}</h1><p class="total">${renderStatus(counts)}</p></div>
 <section class="card"><dl class="facts">

@@ -1,6 +1,6 @@
 /**
  * The list of customers. By default, the oldest due date comes first; paused and archived customers are sorted by name.
- * The results of a search cannot be sorted otherwise.
+ * The results of a search are always sorted by the oldest due date, and then by name.
  */
 import { daysBetween, todayIn } from '../../calendar/calendar.ts'
 import type { DebtorRow, Reader } from '../../database/tables.ts'
@@ -107,6 +107,7 @@ interface ParsedQuery {
   readonly list: ListQuery
   readonly filters: Filters
   readonly search: string | undefined
+  /** Whether the search found more than `FOUND_MAX` customers. */
   readonly isTruncated: boolean
   readonly query: DirectoryQuery
 }
@@ -123,7 +124,7 @@ async function parse({ session, query, now }: SessionRequest, read: Reader): Pro
   const search = list.value('q')
   const found = search === undefined ? undefined : await findIds(read, accountId, search)
   // Amounts in different currencies cannot be compared, so the list sorts by the amounts in one currency. Other sorts
-  // do not use it.
+  // do not use the currency.
   const currency =
     list.value('currency') ??
     (sort === '-owes' ? await mainCurrency(read, accountId, today) : 'EUR')
@@ -153,6 +154,7 @@ async function findIds(read: Reader, accountId: string, search: string) {
   }
 }
 
+/** Returns the currency with the most open invoices. */
 async function mainCurrency(read: Reader, accountId: string, today: string): Promise<string> {
   const due = await readDueByAge(read, accountId, today)
   const [first] = due.sort((a, b) => b.outstanding.invoices - a.outstanding.invoices)
@@ -197,7 +199,7 @@ function renderFound(count: number): Html {
   return html`<p class="summary">${plural(count, 'customer')} found</p>`
 }
 
-/** Renders the totals of the listed customers, and separately the amounts that archived customers owe. */
+/** Renders the totals of all customers who are not archived, and separately the amounts that archived customers owe. */
 function renderTotals(due: readonly DueByAge[], archived: readonly DueByAge[]): Html {
   const archivedByCurrency = new Map(archived.map((entry) => [entry.currency, entry]))
   const sums = (kind: 'outstanding' | 'overdue') =>

@@ -34,7 +34,7 @@ import {
   renderPager,
   wordOf,
 } from '../shell/list-query.ts'
-import { type Customer, readBlocks, readCustomers, readNames } from '../shell/names.ts'
+import { type Customer, readBlockReasons, readCustomers, readNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { type Cell, CSV_PAGE, respondWithCsv } from './csv.ts'
@@ -157,7 +157,7 @@ interface ListView extends ParsedQuery {
   /** Customer names by id. */
   readonly customers: ReadonlyMap<string, string>
   /** The reasons why no reminder reaches a customer, by customer id. */
-  readonly blocks: ReadonlyMap<string, string>
+  readonly blockReasons: ReadonlyMap<string, string>
   readonly today: string
   readonly now: Date
   readonly timezone: string
@@ -177,13 +177,14 @@ async function readList(
   if (!wantsJson) await updateTotalsOf(database, accountId)
   const summary = wantsJson ? html`` : await summarize(database, accountId, search, today)
   const { debtorId } = search
+  // The page shows the name of the customer in the filter even if the customer has no row.
   const rowsWithDebtor =
     debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
-  const [customers, blocks] = await Promise.all([
+  const [customers, blockReasons] = await Promise.all([
     readNames(read, accountId, rowsWithDebtor),
-    readBlocks(read, accountId, found.rows),
+    readBlockReasons(read, accountId, found.rows),
   ])
-  return { ...parsed, ...found, summary, customers, blocks, today, now, timezone }
+  return { ...parsed, ...found, summary, customers, blockReasons, today, now, timezone }
 }
 
 /**
@@ -236,10 +237,10 @@ const VIEW_WORDS: Readonly<Record<InvoiceView, string>> = {
 }
 
 function renderList(frame: Frame, view: ListView): Html {
-  const { rows, filters, search, customers, blocks, isPartial, today, now, timezone } = view
+  const { rows, filters, search, customers, blockReasons, isPartial, today, now, timezone } = view
   const customerName = search.debtorId && customers.get(search.debtorId)
   const table = {
-    ...{ times: { now, timezone }, today, customerNames: customers, blocks },
+    ...{ times: { now, timezone }, today, customerNames: customers, blockReasons },
     headers: headersOf(view),
   }
   const isAdmin = frame.session?.user.role === 'admin'
@@ -292,7 +293,10 @@ ${renderAmountFields(filters)}
 <a class="button small" href="${listPath(`${PATH}.csv`, filters)}" download>CSV</a></form>`
 }
 
-/** The header “Due on” links to the order by due date, or to the reverse of this order, if an index supports it. */
+/**
+ * The header “Due on” links to the order by due date, or to the reverse of this order, if an index supports it. With
+ * the filter `number`, the list is sorted by number, so the header has no link and no arrow.
+ */
 function headersOf({ search, filters }: ListView): { readonly due: Html } {
   const sorts = sortsOf(search)
   const isByDue = search.number === undefined && search.sort !== '-created'

@@ -50,6 +50,7 @@ export const paymentListPages: readonly SessionPage[] = [
       const paging = { after: list.cursor, limit: list.limit }
       const found = await searchPayments(read, accountId, search, paging)
       const { debtorId } = search
+      // The page shows the name of the customer in the filter even if the customer has no row.
       const rowsWithDebtor =
         debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
       const [counted, customers, allocations] = await Promise.all([

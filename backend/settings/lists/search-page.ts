@@ -20,7 +20,7 @@ import { renderMessageTable } from '../reminders/message-table.ts'
 import { renderPage } from '../shell/layout.ts'
 import { renderDebtorState } from '../shell/ledger-words.ts'
 import { listPath, newestRows, parseListQuery } from '../shell/list-query.ts'
-import { readBlocks, readNames } from '../shell/names.ts'
+import { readBlockReasons, readNames } from '../shell/names.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import type { TimeContext } from '../shell/words.ts'
@@ -34,14 +34,14 @@ const MESSAGE_SOURCES_MAX = 3
 /** How many customers a search finds at most. The page shows those with the oldest due dates. */
 const FOUND_MAX = 200
 
-const ANY = { min: undefined, max: undefined }
+const ANY_AMOUNT = { min: undefined, max: undefined }
 const ANY_INVOICE: InvoiceSearch = {
   ...{ view: 'all', sort: '-created', debtorId: undefined, number: undefined },
-  ...{ currency: undefined, dueSince: undefined, dueBefore: undefined, amount: ANY },
+  ...{ currency: undefined, dueSince: undefined, dueBefore: undefined, amount: ANY_AMOUNT },
 }
 const ANY_PAYMENT: PaymentSearch = {
   ...{ debtorId: undefined, status: undefined, reference: undefined },
-  ...{ receivedSince: undefined, receivedUntil: undefined, amount: ANY },
+  ...{ receivedSince: undefined, receivedUntil: undefined, amount: ANY_AMOUNT },
 }
 
 export const searchPages: readonly SessionPage[] = [
@@ -59,8 +59,8 @@ export const searchPages: readonly SessionPage[] = [
         ...found.payments,
         ...found.messages,
       ])
-      const blocks = await readBlocks(database.read, accountId, found.invoices)
-      const view = { text, found, names, blocks, today, times: { now, timezone } }
+      const blockReasons = await readBlockReasons(database.read, accountId, found.invoices)
+      const view = { text, found, names, blockReasons, today, times: { now, timezone } }
       const ids = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) => id)
       return {
         json: {
@@ -86,15 +86,16 @@ interface Found {
 const NOTHING: Found = { customers: [], invoices: [], payments: [], messages: [] }
 
 async function find(read: Reader, accountId: string, text: string, today: string): Promise<Found> {
-  const first = { after: undefined, limit: SHOWN_MAX }
+  const firstPage = { after: undefined, limit: SHOWN_MAX }
   const [debtors, invoices, payments] = await Promise.all([
     findDebtorsByWords(read, accountId, text, FOUND_MAX),
-    searchInvoices(read, accountId, { ...ANY_INVOICE, number: text }, today, first),
-    searchPayments(read, accountId, { ...ANY_PAYMENT, reference: text }, first),
+    searchInvoices(read, accountId, { ...ANY_INVOICE, number: text }, today, firstPage),
+    searchPayments(read, accountId, { ...ANY_PAYMENT, reference: text }, firstPage),
   ])
+  // Only the sort by the amount owed needs a currency.
   const customers = await listDirectory(read, accountId, {
     ...{ view: 'active', sort: 'due', currency: '', ids: debtors.ids, today },
-    ...first,
+    ...firstPage,
   })
   const newest = newestRows(SHOWN_MAX)
   const messages = await Promise.all([
@@ -119,14 +120,16 @@ async function find(read: Reader, accountId: string, text: string, today: string
 interface SearchView {
   readonly text: string
   readonly found: Found
+  /** Customer names by id. */
   readonly names: ReadonlyMap<string, string>
-  readonly blocks: ReadonlyMap<string, string>
+  /** The reasons why no reminder reaches a customer, by customer id. */
+  readonly blockReasons: ReadonlyMap<string, string>
   readonly today: string
   readonly times: TimeContext
 }
 
 function renderSearch(frame: Frame, view: SearchView): Html {
-  const { text, found, names, blocks, today, times } = view
+  const { text, found, names, blockReasons, today, times } = view
   const { customers, invoices, payments, messages } = found
   const hasNoResults = [customers, invoices, payments, messages].every((rows) => rows.length === 0)
   const renderSection = (title: string, listLink: string | undefined, count: number, table: Html) =>
@@ -137,7 +140,7 @@ ${listLink !== undefined && html`<a href="${listLink}">All<span class="unseen"> 
 <p class="lead">${text === '' ? 'Enter a name, a city, an e-mail address, an invoice number or a payment reference in the field at the top of the page.' : html`Results for “<span translate="no">${text}</span>”`}</p>
 ${hasNoResults && text !== '' && html`<div class="card empty"><p><strong>There are no results.</strong></p><p class="hint">Enter the beginning of a name, a city, an e-mail address, an external ID, an invoice number or a payment reference.</p></div>`}
 ${renderSection('Customers', listPath('/settings/customers', { q: text }), customers.length, renderCustomers(customers))}
-${renderSection('Invoices', listPath('/settings/invoices', { view: 'all', number: text }), invoices.length, renderInvoiceTable('Invoices found', invoices, { times, today, customerNames: names, blocks }))}
+${renderSection('Invoices', listPath('/settings/invoices', { view: 'all', number: text }), invoices.length, renderInvoiceTable('Invoices found', invoices, { times, today, customerNames: names, blockReasons }))}
 ${renderSection('Payments', listPath('/settings/payments', { reference: text }), payments.length, renderPaymentTable('Payments found', payments, names))}
 ${renderSection('Messages', undefined, messages.length, renderMessageTable('Messages found', messages, times, names))}`
   return renderPage(frame, { title: `Search: ${text}`, search: text, main })

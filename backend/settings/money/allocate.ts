@@ -31,7 +31,7 @@ import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/payments'
 
-interface AllocateForm extends Subject {
+interface LoadedPayment extends Subject {
   readonly payment: PaymentRow
   /** The ids of the invoices to which part of the payment is already allocated. */
   readonly allocated: readonly string[]
@@ -42,7 +42,7 @@ interface AllocateForm extends Subject {
 
 type AllocateInput = readonly NewAllocation[]
 
-const action: MoneyAction<AllocateForm, AllocateInput, Reallocated> = {
+const action: MoneyAction<LoadedPayment, AllocateInput, Reallocated> = {
   paths: {
     form: `${PATH}/{id}/allocate`,
     preview: `${PATH}/{id}/allocate/preview`,
@@ -66,7 +66,7 @@ const action: MoneyAction<AllocateForm, AllocateInput, Reallocated> = {
     }
   },
   expected: ALLOCATIONS,
-  load: readForm,
+  load: loadPayment,
   defaults({ payment, invoices }) {
     const proposed = applyOldestFirst({ amount: payment.unapplied_amount }, [], invoices)
     return allocationDefaults(
@@ -84,16 +84,16 @@ const action: MoneyAction<AllocateForm, AllocateInput, Reallocated> = {
   perform: (tx, { actionContext }, { accountId, payment }, input) =>
     allocatePayment(tx, accountId, payment.id, input, actionContext),
   renderPreview,
-  represent: (_form, { payment, allocations }) => renderPayment(payment, allocations),
+  represent: (_loaded, { payment, allocations }) => renderPayment(payment, allocations),
   location: (id) => `${PATH}/${id}`,
 }
 
 export const allocatePages: readonly SessionPage[] = moneyActionPages(action)
 
-async function readForm(
+async function loadPayment(
   reader: Reader,
   { session, id, now }: SessionRequest,
-): Promise<AllocateForm> {
+): Promise<LoadedPayment> {
   const { id: accountId, timezone } = session.account
   const payment = (await findPayment(reader, accountId, id)) ?? notFound('payment', id)
   if (payment.status === 'reversed') {
@@ -119,7 +119,7 @@ function backOf({ id }: PaymentRow) {
 
 function renderForm(
   frame: Frame,
-  { payment, customerName, invoices, today }: AllocateForm,
+  { payment, customerName, invoices, today }: LoadedPayment,
   entered: Fields,
   problem: Problem | undefined,
 ): Html {
@@ -145,9 +145,9 @@ ${renderFault(problem, 'allocations')}${renderAllocationFields(invoices, today, 
 
 function renderPreview(
   frame: Frame,
-  { form, input, effects, hidden }: Preview<AllocateForm, AllocateInput>,
+  { loaded, input, effects, hidden }: Preview<LoadedPayment, AllocateInput>,
 ): Html {
-  const { payment, customerName, timezone } = form
+  const { payment, customerName, timezone } = loaded
   const sum = input.reduce((total, { amount }) => total + amount, 0)
   const path = `${PATH}/${payment.id}/allocate`
   return renderPreviewPage(frame, {

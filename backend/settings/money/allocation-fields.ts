@@ -20,6 +20,7 @@ import { amountText, readAmountText } from './amount-field.ts'
  */
 const SHOWN_MAX = 40
 
+/** The fields of the table, for `expected` of the pages that receive them. */
 export const ALLOCATIONS: Required<Pick<Expected, 'rows'>> = {
   rows: { allocations: { texts: ['invoice_id'], numbers: ['amount'] } },
 }
@@ -116,6 +117,7 @@ export function renderAllocationFields(
 <thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Amount due</th><th scope="col" class="amount">Amount to allocate</th></tr></thead>
 <tbody>${invoices.map((invoice) => {
     const text = rows.find(({ invoice_id }) => invoice_id === invoice.id)?.amount ?? ''
+    // The pointer of a fault counts only the invoices with an amount, as `parseAllocations` does.
     const name = `allocations/${filled.indexOf(invoice.id)}/amount`
     const isFilled = filled.includes(invoice.id)
     const late = daysPastDue(invoice, today)

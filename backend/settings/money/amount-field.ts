@@ -7,8 +7,9 @@ const PLAIN = /^\d+(?:\.\d*)?$/
 const WITH_COMMA = /^(?:\d+|[1-9]\d{0,2}(?:[. '’\u{a0}\u{202f}]\d{3})+),\d{1,2}$/u
 
 /**
- * Returns the amount in minor units, e.g. 123450 for `1,234.50` or `1.234,50`, or a description of the fault.
- * `1,500`, which means different amounts in different countries, is always read as 1500.
+ * Returns the amount in minor units, e.g. 123450 for `1,234.50` or `1.234,50`. If the text is invalid, returns how a
+ * sentence about the amount ends, e.g. `must be more than 0`. `1,500`, which means different amounts in different
+ * countries, is always read like `1500`.
  */
 export function readAmountText(text: string, currency: string): number | string {
   const trimmed = text.trim()
@@ -17,7 +18,7 @@ export function readAmountText(text: string, currency: string): number | string 
     : trimmed.replace(/[^\d.]/g, '')
   const exponent = currencyExponent(currency)
   const example = exponent === 0 ? '1234' : `1234.${'50'.padEnd(exponent, '0').slice(0, exponent)}`
-  const isNumber = [GROUPED, PLAIN, WITH_COMMA].some((form) => form.test(trimmed))
+  const isNumber = [GROUPED, PLAIN, WITH_COMMA].some((pattern) => pattern.test(trimmed))
   if (!isNumber) return `must be a number such as ${example}`
   const [whole = '', fraction = ''] = digits.split('.')
   if (fraction.length > exponent) {

@@ -26,13 +26,13 @@ import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/invoices'
 
-interface CreditForm extends Subject {
+interface LoadedInvoice extends Subject {
   readonly invoice: InvoiceRow
   readonly customerName: string
   readonly timezone: string
 }
 
-const action: MoneyAction<CreditForm, Credit, InvoiceRow> = {
+const action: MoneyAction<LoadedInvoice, Credit, InvoiceRow> = {
   paths: {
     form: `${PATH}/{id}/credit`,
     preview: `${PATH}/{id}/credit/preview`,
@@ -43,7 +43,7 @@ const action: MoneyAction<CreditForm, Credit, InvoiceRow> = {
   adminsOnly: 'Only an Admin can change invoices.',
   flash: 'invoice_credited',
   expected: { texts: ['reason'], numbers: ['amount'] },
-  load: readForm,
+  load: loadInvoice,
   defaults: () => ({}),
   renderForm,
   parse: parseCredit,
@@ -56,7 +56,10 @@ const action: MoneyAction<CreditForm, Credit, InvoiceRow> = {
 
 export const creditPages: readonly SessionPage[] = moneyActionPages(action)
 
-async function readForm(reader: Reader, { session, id, now }: SessionRequest): Promise<CreditForm> {
+async function loadInvoice(
+  reader: Reader,
+  { session, id, now }: SessionRequest,
+): Promise<LoadedInvoice> {
   const { id: accountId, timezone } = session.account
   const invoice = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
   const debtor = await findDebtor(reader, accountId, invoice.debtor_id)
@@ -67,13 +70,14 @@ async function readForm(reader: Reader, { session, id, now }: SessionRequest): P
   }
 }
 
-function parseCredit({ invoice }: CreditForm, fields: Fields): Credit {
+function parseCredit({ invoice }: LoadedInvoice, fields: Fields): Credit {
   const { currency, amount_due: due } = invoice
   const text = fields.text('amount')
   const amount = fields.isJson ? amountOf(text) : readAmountText(text, currency)
   if (typeof amount === 'string') {
     invalid('amount', text === '' ? 'Enter the amount.' : `The amount ${amount}.`)
   }
+  // If the invoice is not open, the action rejects the credit because of the status, which explains more.
   if (isOpen(invoice) && amount > due) {
     invalid('amount', `The credit must not exceed the amount due, ${moneyText(due, currency)}.`)
   }
@@ -87,7 +91,7 @@ function amountOf(text: string): number | string {
 
 function renderForm(
   frame: Frame,
-  { invoice, customerName }: CreditForm,
+  { invoice, customerName }: LoadedInvoice,
   entered: Fields,
   problem: Problem | undefined,
 ): Html {
@@ -113,9 +117,9 @@ ${renderFaults(problem)}
 
 function renderPreview(
   frame: Frame,
-  { form, input, effects, hidden }: Preview<CreditForm, Credit>,
+  { loaded, input, effects, hidden }: Preview<LoadedInvoice, Credit>,
 ): Html {
-  const { invoice, customerName, timezone } = form
+  const { invoice, customerName, timezone } = loaded
   const path = `${PATH}/${invoice.id}`
   return renderPreviewPage(frame, {
     title: 'Credit this invoice?',

@@ -25,6 +25,7 @@ export interface Effects {
   readonly messagesInFlight: number
 }
 
+/** The debtor whose records an action changes, and the time of the action. */
 export interface Subject {
   readonly accountId: string
   readonly debtorId: string
@@ -46,6 +47,7 @@ export async function previewEffects<T>(
     await database.transaction(async (tx) => {
       const before = await readSnapshot(tx, subject)
       const done = await perform(tx)
+      // The real action is followed by planning, whose effects on the reminders belong to the preview.
       const debtor = await lockDebtor(tx, subject.accountId, subject.debtorId)
       if (debtor !== undefined) await planDebtors(tx, [debtor], subject.now)
       const effects = compare(before, await readSnapshot(tx, subject, before))
@@ -68,6 +70,7 @@ class Rollback<T> extends Error {
 
 interface Snapshot {
   readonly invoices: ReadonlyMap<string, InvoiceRow>
+  /** The statuses of messages, by message id. */
   readonly messages: ReadonlyMap<string, string>
   readonly balances: readonly Balance[]
 }
@@ -90,8 +93,8 @@ async function readSnapshot(
     .where('debtor_id', '=', debtorId)
     .where('status', 'in', ['open', 'partially_paid'])
     .execute()
-  const named = [...invoiceIds, ...(before?.invoices.keys() ?? [])]
-  const ids = named.filter((id) => !open.some((row) => row.id === id))
+  const wanted = [...invoiceIds, ...(before?.invoices.keys() ?? [])]
+  const ids = wanted.filter((id) => !open.some((row) => row.id === id))
   const closed = ids.length === 0 ? [] : await findInvoices(reader, accountId, ids)
   const messages = await reader
     .selectFrom('messages')
@@ -102,7 +105,8 @@ async function readSnapshot(
     .where((eb) =>
       before === undefined
         ? eb('status', 'in', [...CANCELLABLE, 'sending'])
-        : eb('id', 'in', ['', ...before.messages.keys()]),
+        : // The empty text, which is no id, prevents an empty list, which PostgreSQL rejects.
+          eb('id', 'in', ['', ...before.messages.keys()]),
     )
     .execute()
   const balances = await readBalances(reader, accountId, [debtorId], today)
@@ -118,7 +122,7 @@ function compare(before: Snapshot, after: Snapshot): Effects {
     const changed = after.invoices.get(id)
     return changed !== undefined && isChanged(row, changed) ? [{ before: row, after: changed }] : []
   })
-  const statuses = [...before.messages]
+  const messagesBefore = [...before.messages]
   const unappliedOf = ({ balances }: Snapshot, currency: string) =>
     balances.find((balance) => balance.currency === currency)?.unapplied ?? 0
   const currencies = new Set([...before.balances, ...after.balances].map((row) => row.currency))
@@ -131,10 +135,10 @@ function compare(before: Snapshot, after: Snapshot): Effects {
         after: unappliedOf(after, currency),
       }))
       .filter((balance) => balance.before !== balance.after),
-    messagesCancelled: statuses.filter(
+    messagesCancelled: messagesBefore.filter(
       ([id, status]) => status !== 'cancelled' && after.messages.get(id) === 'cancelled',
     ).length,
-    messagesInFlight: statuses.filter(([, status]) => status === 'sending').length,
+    messagesInFlight: messagesBefore.filter(([, status]) => status === 'sending').length,
   }
 }
 

@@ -14,7 +14,11 @@ import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-re
 import type { Frame, Response } from '../shell/response.ts'
 import { type Effects, previewEffects, representEffects, type Subject } from './effects.ts'
 
-export interface MoneyAction<Form extends Subject, Input, Done> {
+/**
+ * `Loaded` is the record that the action concerns, with the other data that the form and the preview show. Each request
+ * loads the data again. `Input` is the parsed form, and `Done` is the result of the action.
+ */
+export interface MoneyAction<Loaded extends Subject, Input, Done> {
   readonly paths: MoneyActionPaths
   /** As in `OnceOptions`. */
   readonly operation: string
@@ -22,56 +26,61 @@ export interface MoneyAction<Form extends Subject, Input, Done> {
   readonly adminsOnly: string
   readonly flash: FlashName
   /** Returns the request that undoes the action. Without it, the page that follows offers no Undo. */
-  readonly undo?: (form: Form, done: Done, input: Input) => Undo | undefined
+  readonly undo?: (loaded: Loaded, done: Done, input: Input) => Undo | undefined
   /** Whether the response has the status 201. */
   readonly isCreation?: boolean
   readonly expected: Expected
-  /** Loads the subject of the form. Throws `not_found`, and problems of its state such as `payment_already_reversed`. */
-  load(reader: Reader, request: SessionRequest): Promise<Form>
+  /** Throws `not_found`, and problems of the record's state such as `payment_already_reversed`. */
+  load(reader: Reader, request: SessionRequest): Promise<Loaded>
   /** The initial values of the form. */
-  defaults(form: Form): Readonly<Record<string, string | readonly string[]>>
-  renderForm(frame: Frame, form: Form, entered: Fields, problem: Problem | undefined): Html
+  defaults(loaded: Loaded): Readonly<Record<string, string | readonly string[]>>
+  renderForm(frame: Frame, loaded: Loaded, entered: Fields, problem: Problem | undefined): Html
   /** Throws `validation_failed`. */
-  parse(form: Form, entered: Fields): Input
-  perform(tx: Transaction, request: SessionRequest, form: Form, input: Input): Promise<Done>
-  renderPreview(frame: Frame, preview: Preview<Form, Input>): Html
+  parse(loaded: Loaded, entered: Fields): Input
+  perform(tx: Transaction, request: SessionRequest, loaded: Loaded, input: Input): Promise<Done>
+  renderPreview(frame: Frame, preview: Preview<Loaded, Input>): Html
   /** The JSON of the changed record, as GET returns it. */
-  represent(form: Form, done: Done): { readonly id: string }
-  /** The page to show afterwards. */
+  represent(loaded: Loaded, done: Done): { readonly id: string }
+  /** The path of the page to show afterwards. `id` is the id that `represent` returns. */
   location(id: string): string
 }
 
 export interface MoneyActionPaths {
   readonly form: string
   readonly preview: string
+  /** The path of the preview's button Change, which shows the form again with the entered values. */
   readonly edit: string
   readonly action: string
 }
 
-export interface Preview<Form, Input> {
-  readonly form: Form
+export interface Preview<Loaded, Input> {
+  readonly loaded: Loaded
   readonly input: Input
   readonly effects: Effects
   /** The entered values and an idempotency key, as hidden fields. */
   readonly hidden: Html
 }
 
+/**
+ * The labels that replace field names in the errors of the API's validation. A person cannot cause such errors in the
+ * other fields: the form offers only valid values, or words the errors itself.
+ */
 const LABELS: Labels = {
   received_on: 'Received on',
   reference: 'Reference',
   currency: 'Currency',
 }
 
-export function moneyActionPages<Form extends Subject, Input, Done>(
-  action: MoneyAction<Form, Input, Done>,
+export function moneyActionPages<Loaded extends Subject, Input, Done>(
+  action: MoneyAction<Loaded, Input, Done>,
 ): readonly SessionPage[] {
   const { adminsOnly, paths } = action
   const expected = { ...action.expected, texts: [...(action.expected.texts ?? []), KEY_FIELD] }
   const rerender: NonNullable<SessionPage['rerender']> = async (request, problem, { database }) => {
     if (needsErrorPage(problem)) return undefined
-    const form = await action.load(database.read, request)
+    const loaded = await action.load(database.read, request)
     const labeled = withFieldLabels(problem, LABELS)
-    return (frame) => action.renderForm(frame, form, request.fields, labeled)
+    return (frame) => action.renderForm(frame, loaded, request.fields, labeled)
   }
   return [
     {
@@ -80,9 +89,9 @@ export function moneyActionPages<Form extends Subject, Input, Done>(
       adminsOnly,
       async handle(request, { database }) {
         rejectIfReadOnly(request.session)
-        const form = await action.load(database.read, request)
-        const entered = fieldsOf(action.defaults(form))
-        return { page: (frame) => action.renderForm(frame, form, entered, undefined) }
+        const loaded = await action.load(database.read, request)
+        const entered = fieldsOf(action.defaults(loaded))
+        return { page: (frame) => action.renderForm(frame, loaded, entered, undefined) }
       },
     },
     {
@@ -92,8 +101,8 @@ export function moneyActionPages<Form extends Subject, Input, Done>(
       expected,
       rerender,
       async handle(request, { database }) {
-        const form = await action.load(database.read, request)
-        return { page: (frame) => action.renderForm(frame, form, request.fields, undefined) }
+        const loaded = await action.load(database.read, request)
+        return { page: (frame) => action.renderForm(frame, loaded, request.fields, undefined) }
       },
     },
     {
@@ -104,15 +113,15 @@ export function moneyActionPages<Form extends Subject, Input, Done>(
       rerender,
       async handle(request, { database }) {
         rejectIfReadOnly(request.session)
-        const form = await action.load(database.read, request)
-        const input = action.parse(form, request.fields)
-        const { effects } = await previewEffects(database, form, (tx) =>
-          action.perform(tx, request, form, input),
+        const loaded = await action.load(database.read, request)
+        const input = action.parse(loaded, request.fields)
+        const { effects } = await previewEffects(database, loaded, (tx) =>
+          action.perform(tx, request, loaded, input),
         )
         const hidden = renderEntered(request.fields)
         return {
           json: representEffects(effects),
-          page: (frame) => action.renderPreview(frame, { form, input, effects, hidden }),
+          page: (frame) => action.renderPreview(frame, { loaded, input, effects, hidden }),
         }
       },
     },
@@ -127,8 +136,8 @@ export function moneyActionPages<Form extends Subject, Input, Done>(
   ]
 }
 
-async function performMoneyAction<Form extends Subject, Input, Done>(
-  action: MoneyAction<Form, Input, Done>,
+async function performMoneyAction<Loaded extends Subject, Input, Done>(
+  action: MoneyAction<Loaded, Input, Done>,
   request: SessionRequest,
   deps: SettingsDeps,
 ): Promise<Response> {
@@ -140,22 +149,24 @@ async function performMoneyAction<Form extends Subject, Input, Done>(
     undo: () => undo,
   }
   const response = await performOnce(request, deps, options, async (tx) => {
-    const form = await action.load(tx, request)
-    const input = action.parse(form, request.fields)
-    const done = await action.perform(tx, request, form, input)
-    undo = action.undo?.(form, done, input)
-    return action.represent(form, done)
+    const loaded = await action.load(tx, request)
+    const input = action.parse(loaded, request.fields)
+    const done = await action.perform(tx, request, loaded, input)
+    undo = action.undo?.(loaded, done, input)
+    return action.represent(loaded, done)
   })
   return action.isCreation ? { status: 201, ...response } : response
 }
 
+/** Whether the user cannot solve the problem by correcting the form. */
 function needsErrorPage({ code }: Problem): boolean {
   return ['not_found', 'account_read_only'].includes(code) || code.startsWith('idempotency_')
 }
 
 function fieldsOf(values: Readonly<Record<string, string | readonly string[]>>): Fields {
+  const isJson = false
   return new Fields(
-    false,
+    isJson,
     new Map(
       Object.entries(values).map(([name, value]) => [
         name,

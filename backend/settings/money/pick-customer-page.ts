@@ -34,6 +34,7 @@ export async function renderPickCustomer(
   const today = todayIn(timezone, now)
   const found =
     search === '' ? undefined : await findDebtorsByWords(reader, accountId, search, FOUND_MAX)
+  // Only the sort by the amount owed needs a currency.
   const { rows, next } = await listDirectory(reader, accountId, {
     ...{ view: 'active', sort: 'due', currency: '', ids: found?.ids },
     ...{ after: undefined, today, limit: SHOWN_MAX },

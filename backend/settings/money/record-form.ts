@@ -1,4 +1,4 @@
-/** The data of the form that records a payment. */
+/** The data that the form for recording a payment shows, and the input that the form sends. */
 import type { DebtorRow, InvoiceRow, LazyInvoiceRow, PaymentRow } from '../../database/tables.ts'
 import type { NewPayment } from '../../payments/payments.ts'
 import type { Subject } from './effects.ts'
@@ -7,7 +7,7 @@ import type { Subject } from './effects.ts'
 export const PUT_TO = ['oldest_first', 'chosen', 'on_account'] as const
 export type PutTo = (typeof PUT_TO)[number]
 
-export interface RecordForm extends Subject {
+export interface LoadedDebtor extends Subject {
   readonly debtor: DebtorRow
   readonly currency: string
   /** The currencies in which the debtor owes something. */

@@ -9,7 +9,7 @@ import type { Frame } from '../shell/response.ts'
 import { renderAllocationFields } from './allocation-fields.ts'
 import type { Preview } from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
-import type { PutTo, RecordForm, RecordInput } from './record-form.ts'
+import type { LoadedDebtor, PutTo, RecordInput } from './record-form.ts'
 
 const PATH = '/settings/payments'
 
@@ -21,20 +21,20 @@ const PUT_TO_WORDS: Readonly<Record<PutTo, readonly [label: string, hint: string
 
 export function renderRecordForm(
   frame: Frame,
-  form: RecordForm,
+  loaded: LoadedDebtor,
   entered: Fields,
   problem: Problem | undefined,
 ): Html {
-  const { debtor, currency, invoices, today } = form
+  const { debtor, currency, invoices, today } = loaded
   const main = html`<p class="back"><a href="/settings/customers/${debtor.id}" translate="no">${debtor.name}</a></p>
 <h1>Record a payment</h1>
-${renderCurrencies(form)}
+${renderCurrencies(loaded)}
 ${renderFaults(problem)}
 <form method="post" action="${PATH}/preview" class="stack" novalidate>${csrfField(frame)}${renderKeptKey(entered)}
 <input type="hidden" name="debtor_id" value="${debtor.id}">
-<input type="hidden" name="invoice_id" value="${form.invoice?.id ?? ''}">
+<input type="hidden" name="invoice_id" value="${loaded.invoice?.id ?? ''}">
 <div class="card stack"><div class="fields">
-${renderAmount(form, entered, problem)}
+${renderAmount(loaded, entered, problem)}
 <div class="field"><label for="received_on">Received on</label>
 <input id="received_on" name="received_on" type="date" value="${entered.text('received_on')}" required${describedBy(problem, 'received_on')}>${renderFault(problem, 'received_on')}</div>
 <div class="field"><label for="method">Method</label>
@@ -51,7 +51,7 @@ ${renderAmount(form, entered, problem)}
 ${
   invoices.length === 0
     ? html`<p class="card hint">This customer owes nothing in ${currency}. The payment stays on account.</p><input type="hidden" name="put_to" value="on_account">`
-    : renderPutTo(form, entered, problem, today)
+    : renderPutTo(loaded, entered, problem, today)
 }
 <p class="row"><button class="primary">Preview</button> <a class="button" href="/settings/customers/${debtor.id}">Cancel</a></p>
 </form>`
@@ -67,7 +67,7 @@ ${
  * nothing.
  */
 function renderAmount(
-  { currency, currencies, invoice }: RecordForm,
+  { currency, currencies, invoice }: LoadedDebtor,
   entered: Fields,
   problem: Problem | undefined,
 ): Html {
@@ -82,7 +82,12 @@ ${
 }`
 }
 
-function renderCurrencies({ currencies, currency, debtor, invoice }: RecordForm): Html | undefined {
+function renderCurrencies({
+  currencies,
+  currency,
+  debtor,
+  invoice,
+}: LoadedDebtor): Html | undefined {
   if (currencies.length < 2 || invoice !== undefined) return undefined
   return html`<nav class="filters" aria-label="Currency"><span>Currency</span> ${currencies.map(
     (code) =>
@@ -91,7 +96,7 @@ function renderCurrencies({ currencies, currency, debtor, invoice }: RecordForm)
 }
 
 function renderPutTo(
-  { invoices }: RecordForm,
+  { invoices }: LoadedDebtor,
   entered: Fields,
   problem: Problem | undefined,
   today: string,
@@ -108,20 +113,20 @@ ${name === 'chosen' && html`<div class="chosen">${renderAllocationFields(invoice
 
 export function renderRecordPreview(
   frame: Frame,
-  { form, input, effects, hidden }: Preview<RecordForm, RecordInput>,
+  { loaded, input, effects, hidden }: Preview<LoadedDebtor, RecordInput>,
 ): Html {
-  const { debtor, timezone } = form
+  const { debtor, timezone } = loaded
   return renderPreviewPage(frame, {
     title: 'Record this payment?',
     back: { path: `/settings/customers/${debtor.id}`, name: debtor.name },
     facts: [
       ['Customer', debtor.name],
       ['Amount', renderMoney(input.amount, input.currency)],
-      ['Received on', dateWords(input.receivedOn ?? form.today)],
+      ['Received on', dateWords(input.receivedOn ?? loaded.today)],
       ['Method', METHOD_WORDS[input.method]],
       ...(input.reference === null ? [] : [['Reference', input.reference] as const]),
     ],
-    warning: renderDuplicateWarning(form, input),
+    warning: renderDuplicateWarning(loaded, input),
     effects,
     timezone,
     action: PATH,
@@ -132,7 +137,7 @@ export function renderRecordPreview(
 }
 
 /** Warns if a recent payment has the same amount and date: the most likely mistake is to record a payment twice. */
-function renderDuplicateWarning({ recent }: RecordForm, input: RecordInput): Html | undefined {
+function renderDuplicateWarning({ recent }: LoadedDebtor, input: RecordInput): Html | undefined {
   const similar = recent.find(
     (row) =>
       row.status === 'recorded' &&

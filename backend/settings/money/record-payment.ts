@@ -22,11 +22,17 @@ import {
 import { amountText, readAmountText } from './amount-field.ts'
 import { type MoneyAction, moneyActionPages } from './money-action.ts'
 import { renderPickCustomer } from './pick-customer-page.ts'
-import { PUT_TO, type PutTo, RECENT_MAX, type RecordForm, type RecordInput } from './record-form.ts'
+import {
+  type LoadedDebtor,
+  PUT_TO,
+  type PutTo,
+  RECENT_MAX,
+  type RecordInput,
+} from './record-form.ts'
 import { renderRecordForm, renderRecordPreview } from './record-payment-page.ts'
 
 const PATH = '/settings/payments'
-const action: MoneyAction<RecordForm, RecordInput, RecordedPayment> = {
+const action: MoneyAction<LoadedDebtor, RecordInput, RecordedPayment> = {
   paths: {
     form: `${PATH}/new`,
     preview: `${PATH}/preview`,
@@ -42,7 +48,7 @@ const action: MoneyAction<RecordForm, RecordInput, RecordedPayment> = {
     numbers: ['amount'],
     ...ALLOCATIONS,
   },
-  load: readForm,
+  load: loadDebtor,
   defaults: ({ debtor, currency, invoice, invoices, today }) => ({
     debtor_id: debtor.id,
     currency,
@@ -55,12 +61,11 @@ const action: MoneyAction<RecordForm, RecordInput, RecordedPayment> = {
   }),
   renderForm: renderRecordForm,
   parse: parsePayment,
-  perform: (tx, { session, now }, form, input) =>
+  perform: (tx, { session, now }, { accountId, timezone }, input) =>
     recordPayment(
       tx,
       {
-        accountId: form.accountId,
-        timezone: form.timezone,
+        ...{ accountId, timezone },
         source: 'app',
         recordedBy: { type: 'user', id: session.user.id, label: session.user.email },
         idempotencyKey: null,
@@ -70,7 +75,7 @@ const action: MoneyAction<RecordForm, RecordInput, RecordedPayment> = {
       input,
     ),
   renderPreview: renderRecordPreview,
-  represent: (_form, { payment, allocations }) => renderPayment(payment, allocations),
+  represent: (_loaded, { payment, allocations }) => renderPayment(payment, allocations),
   location: (id) => `${PATH}/${id}`,
 }
 
@@ -92,7 +97,7 @@ function withCustomerPicker(handle: SessionPage['handle']): SessionPage['handle'
   }
 }
 
-async function readForm(reader: Reader, request: SessionRequest): Promise<RecordForm> {
+async function loadDebtor(reader: Reader, request: SessionRequest): Promise<LoadedDebtor> {
   const { session, now, query, fields } = request
   const { id: accountId, timezone } = session.account
   const sentValue = (name: string) => fields.text(name) || (query.get(name) ?? '')
@@ -125,7 +130,7 @@ async function readForm(reader: Reader, request: SessionRequest): Promise<Record
   }
 }
 
-/** Adds the chosen invoice if it is written off: such an invoice is not open, but can still be paid. */
+/** Adds the invoice from whose page the form was opened if it is written off: it is not open, but can still be paid. */
 function withWrittenOff(
   open: readonly LazyInvoiceRow[],
   invoice: InvoiceRow | undefined,
@@ -133,8 +138,8 @@ function withWrittenOff(
   return invoice?.status === 'written_off' ? [invoice, ...open] : open
 }
 
-function parsePayment(form: RecordForm, fields: Fields): RecordInput {
-  const currency = parseCurrency(fields.text('currency') || form.currency)
+function parsePayment(loaded: LoadedDebtor, fields: Fields): RecordInput {
+  const currency = parseCurrency(fields.text('currency') || loaded.currency)
   if (currency === undefined) {
     invalid('currency', 'The currency must be a three-letter ISO 4217 code, e.g. EUR.')
   }
@@ -144,7 +149,7 @@ function parsePayment(form: RecordForm, fields: Fields): RecordInput {
     invalid('amount', text.trim() === '' ? 'Enter the amount.' : `The amount ${amount}.`)
   }
   const putTo = putToOf(fields)
-  const allocatable = { invoices: form.invoices, currency, available: amount }
+  const allocatable = { invoices: loaded.invoices, currency, available: amount }
   const allocations = putTo === 'chosen' ? parseAllocations(fields, allocatable) : []
   if (putTo === 'chosen' && allocations.length === 0) {
     invalid('put_to', 'Enter an amount for at least one invoice, or choose another option.')
@@ -159,17 +164,18 @@ function parsePayment(form: RecordForm, fields: Fields): RecordInput {
             amount: allocation.amount,
           })),
         }
-      : { debtor_id: form.debtorId }),
-    received_on: fields.text('received_on') || form.today,
+      : { debtor_id: loaded.debtorId }),
+    received_on: fields.text('received_on') || loaded.today,
     method: fields.text('method') || 'other',
     reference: fields.text('reference').trim(),
   }
-  const checked = validateBody(paymentBody, body, form.today)
+  const checked = validateBody(paymentBody, body, loaded.today)
   const payment = newPayment(checked)
-  const target = { kind: 'oldest_first', debtorId: form.debtorId } as const
+  // The API has no body for this target: with `debtor_id`, the account's setting decides about the allocation.
+  const target = { kind: 'oldest_first', debtorId: loaded.debtorId } as const
   return {
     ...payment,
-    // The preview shows the amount that goes on account, so no separate consent is needed.
+    // The form has no field `allow_overpayment`, so the errors of invoices that would be overpaid must not propose it.
     allowOverpayment: undefined,
     ...(putTo === 'oldest_first' && { target }),
   }

@@ -36,7 +36,8 @@ interface PaymentAction {
   readonly title: string
   readonly button: string
   readonly hint: string
-  readonly texts: readonly string[]
+  /** The field with the invoice, if the action concerns one allocation. The form repeats it as a hidden field. */
+  readonly texts: readonly 'invoice_id'[]
   perform(tx: Transaction, request: SessionRequest, reason: string): Promise<PaymentRow>
   /** Returns the request that undoes the action, given the payment's allocations before the action. */
   undo?(allocations: readonly Allocation[], request: SessionRequest): Undo | undefined
@@ -69,11 +70,11 @@ const TAKE_BACK: PaymentAction = {
   texts: ['invoice_id'],
   async perform(tx, request, reason) {
     const { session, id, actionContext } = request
-    const from = { invoiceId: invoiceOf(request), reason }
+    const from = { invoiceId: invoiceIdOf(request), reason }
     return (await takeBackAllocation(tx, session.account.id, id, from, actionContext)).payment
   },
   undo(allocations, request) {
-    const taken = allocations.find(({ invoice_id }) => invoice_id === invoiceOf(request))
+    const taken = allocations.find(({ invoice_id }) => invoice_id === invoiceIdOf(request))
     if (taken === undefined) return undefined
     return {
       path: `${PATH}/${request.id}/redo-allocation`,
@@ -84,7 +85,7 @@ const TAKE_BACK: PaymentAction = {
       ],
     }
   },
-  invoicesToReopen: (_allocations, request) => [invoiceOf(request)],
+  invoicesToReopen: (_allocations, request) => [invoiceIdOf(request)],
 }
 
 export const undoPages: readonly SessionPage[] = [
@@ -113,7 +114,7 @@ const UNDO_ALLOCATION: OnceOptions = {
   location: (id: string) => `${PATH}/${id}`,
 }
 
-/** Takes back the allocations that were just made. Rejects the request if one of them has changed since. */
+/** Takes back the allocations that were just made. Rejects the request if one of them was changed or removed since. */
 async function undoAllocation(
   tx: Transaction,
   { session, id, fields, actionContext }: SessionRequest,
@@ -132,6 +133,7 @@ async function undoAllocation(
         'The allocation to this invoice has changed in the meantime. Take it back on the page of the payment.',
       )
     }
+    // Throws if the allocation has been removed.
     await takeBackAllocation(tx, accountId, id, { invoiceId, reason: UNDONE }, actionContext)
   }
   const row = (await findPayment(tx, accountId, id)) ?? notFound('payment', id)
@@ -170,10 +172,10 @@ async function redoAllocation(
   return renderPayment(payment, allocations)
 }
 
-/** The reason in the audit log. */
+/** The reason that the audit log records for an allocation that was undone. */
 const UNDONE = 'Undone'
 
-function invoiceOf({ fields, query }: SessionRequest): string {
+function invoiceIdOf({ fields, query }: SessionRequest): string {
   return fields.text('invoice_id') || (query.get('invoice_id') ?? '')
 }
 
@@ -213,6 +215,7 @@ function pagesOf(action: PaymentAction): SessionPage[] {
   ]
 }
 
+/** The key is optional, because a repeated request is rejected: the payment is reversed, or the allocation is gone. */
 function optionsOf({ operation, flash }: PaymentAction) {
   return { operation, flash, isKeyOptional: true, location: (id: string) => `${PATH}/${id}` }
 }
@@ -243,7 +246,7 @@ async function renderQuestion(
   const { effects } = await previewEffects(database, subject, (tx) =>
     action.perform(tx, request, 'preview'),
   )
-  const hidden = action.texts.map((name) => renderHidden(name, invoiceOf(request)))
+  const hidden = action.texts.map((name) => renderHidden(name, invoiceIdOf(request)))
   return (frame) =>
     renderConfirmPage(frame, {
       title: action.title,

@@ -31,13 +31,13 @@ ${isSelf && html`<p>This is you: only another Admin can make you an Admin again.
   })
 }
 
-export function renderDeactivation(frame: Frame, user: UserRow, sessions: number): Html {
+export function renderDeactivation(frame: Frame, user: UserRow, sessionCount: number): Html {
   const isSelf = frame.session?.user.id === user.id
   return renderConfirmPage(frame, {
     ...NAVIGATION,
     title: `Deactivate ${user.email}?`,
     consequences: html`<p>${isSelf ? 'You are' : html`<strong translate="no">${user.email}</strong> is`} logged out${
-      sessions > 0 && ` of ${sessions === 1 ? 'one session' : `${sessions} sessions`}`
+      sessionCount > 0 && ` of ${sessionCount === 1 ? 'one session' : `${sessionCount} sessions`}`
     } immediately, and can no longer log in. API keys that ${isSelf ? 'you' : 'they'} issued keep working.${
       user.role === 'admin' &&
       ` Invitations that ${isSelf ? 'you have' : 'they have'} sent and nobody has accepted are withdrawn.`

@@ -3,7 +3,7 @@
  * invitations.
  */
 import { createId } from '../../../shared/contract/id.ts'
-import type { InvitationRow, UserRow } from '../../database/tables.ts'
+import type { InvitationRow, Transaction, UserRow } from '../../database/tables.ts'
 import { recordNotice } from '../../mail/notices.ts'
 import { readDeliveries } from '../../mail/outbox.ts'
 import { countSessions, endSessionsOf } from '../../sessions/sessions.ts'
@@ -83,7 +83,7 @@ export const peoplePages: readonly SessionPage[] = [
         role: roleOf(fields.text('role')),
         codeHash: hashToken(code),
       }
-      const create = async (tx: Tx) => {
+      const create = async (tx: Transaction) => {
         const row = await createInvitation(tx, input, actionContext)
         if (isMailed) await mailInvitation(tx, row, actionContext.now)
         return { row, json: representInvitation(row) }
@@ -186,19 +186,19 @@ const INVITATION: CreateOnceOptions = {
   location: () => PATH,
 }
 
-function mailInvitation(tx: Tx, row: InvitationRow, now: Date): Promise<void> {
+function mailInvitation(tx: Transaction, row: InvitationRow, now: Date): Promise<void> {
   const { id: subjectId, account_id: accountId, email, role, invited_by } = row
   const detail = { email, role, invited_by }
   return recordNotice(tx, { accountId, kind: 'user.invited', subjectId, detail }, now)
 }
 
-type Tx = Parameters<typeof changeRole>[0]
+/** The ids of the user and of the user's account. */
 type Target = Parameters<typeof changeRole>[1]
 
 async function changeUser(
   { session, id, performAction }: SessionRequest,
   flash: FlashName,
-  change: (tx: Tx, target: Target) => Promise<UserRow>,
+  change: (tx: Transaction, target: Target) => Promise<UserRow>,
   undoneBy?: 'deactivate' | 'reactivate',
 ) {
   const undo = undoneBy && { path: `${PATH}/${id}/${undoneBy}`, fields: [] }

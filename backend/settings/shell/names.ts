@@ -15,7 +15,7 @@ export async function readNames(
  * Returns the reasons why no reminder reaches the rows' customers at present, by customer id. Customers whom
  * reminders reach are not in the map.
  */
-export async function readBlocks(
+export async function readBlockReasons(
   reader: Reader,
   accountId: string,
   rows: readonly { readonly debtor_id: string }[],
@@ -23,8 +23,8 @@ export async function readBlocks(
   const found = await readCustomers(reader, accountId, rows)
   return new Map(
     found.flatMap((row) => {
-      const block = blockReasonOf(row)
-      return block === undefined ? [] : [[row.id, block] as const]
+      const blockReason = blockReasonOf(row)
+      return blockReason === undefined ? [] : [[row.id, blockReason] as const]
     }),
   )
 }
