@@ -78,7 +78,7 @@ export function leasesOf<T extends Leased>({
       return row === undefined ? undefined : new Date(String(row['run_at']))
     },
 
-    /** Claims the rows of `ids` that are still due, and returns their lease. */
+    /** Claims the rows of `ids` that are still due. Returns the lease, by which the caller finds the claimed rows. */
     async claim(tx: Transaction, ids: readonly string[], now: Date, change: Change<T> = {}) {
       const lease = createLease()
       await update(tx)

@@ -71,6 +71,7 @@ export function startWorker(options: WorkerOptions): Worker {
   let woken = Promise.withResolvers<void>()
   let isPrepared = prepare === undefined
 
+  /** Runs a round. Resolves to the pause until the next one, in milliseconds. */
   async function attempt(): Promise<number> {
     // With a wrong clock, a round would send what is not due yet, take over leases that are valid, or delete too much.
     if (database.clockFault !== undefined) return Math.min(everyMs, POLL_MS)

@@ -1,6 +1,7 @@
 /**
  * A statement violated a constraint of the schema. Only this statement is undone: the transaction continues
- * if the caller catches the error. Domain code translates expected violations, e.g. a duplicate invoice number.
+ * if the caller catches the error. A prepared write is an exception: its violation ends the transaction (prepared.ts).
+ * Domain code translates expected violations, e.g. a duplicate invoice number.
  */
 export class ConstraintViolation extends Error {
   readonly kind: 'unique' | 'foreign_key' | 'check'

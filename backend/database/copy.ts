@@ -77,8 +77,9 @@ function inTransaction<T>(database: Database, work: (tx: Tables) => Promise<T>):
 }
 
 /**
- * Returns the last row that an earlier run copied, the number of rows that it copied, and the number of rows
- * in the source. Throws if the source has a different number of rows up to that row.
+ * Returns the key of the last row that an earlier run copied (`last`), the number of rows that the earlier run copied
+ * (`done`), and the number of rows in the source (`total`). Throws if the source has a different number of rows up to
+ * the last copied row.
  */
 async function findResumePoint(from: Database, to: Database, shape: Shape) {
   const last = await inTransaction(to, async (tx) => {
@@ -118,6 +119,7 @@ async function copyTable({ from, to, progress }: CopyOptions, shape: Shape, afte
     if (last === undefined) return
     // The next rows are read while these are written.
     reading = readRows(from, shape, last)
+    // A read that fails throws when it is awaited. Until then, without this handler, the failure would end the process.
     reading.catch(() => {})
     await inTransaction(to, (tx) =>
       tx

@@ -8,7 +8,10 @@ export interface DistinctReads {
   readonly distinctIndexes: readonly number[]
 }
 
-/** Many reads have the same parameters, e.g. the reads of a key that is used by concurrent calls. */
+/**
+ * Returns each list of parameters once. Many reads have the same parameters, e.g. the reads of a key that is used by
+ * concurrent calls.
+ */
 export function distinctReads(reads: readonly Parameters[]): DistinctReads {
   const indexes = new Map<string, number>()
   const distinct: Parameters[] = []

@@ -35,8 +35,8 @@ export function describeDatabase(url: string): string {
 export function sqlitePath(url: string): string {
   const [, path = ''] = /^sqlite:(.+)$/.exec(url) ?? []
   if (path !== '' && path !== ':memory:') return resolve(path)
-  const shown = url.replace(/\/\/.*@/, '//…@')
+  const urlWithoutPassword = url.replace(/\/\/.*@/, '//…@')
   throw new SettingsError([
-    `DATABASE_URL must be sqlite:/path/to/file.db or postgres://…, not ${shown}`,
+    `DATABASE_URL must be sqlite:/path/to/file.db or postgres://…, not ${urlWithoutPassword}`,
   ])
 }

@@ -18,7 +18,7 @@ type Db = Reader | Transaction
 /** Represents a value while the statement is built. */
 class Placeholder {
   readonly name: string
-  /** The index in an array. */
+  /** The index in the array with this name; undefined if the value is not an array. */
   readonly index: number | undefined
 
   constructor(name: string, index?: number) {
@@ -91,7 +91,7 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
   }
 }
 
-/** The maximum number of compiled statements per list: one for each combination of filters and sort. */
+/** The maximum number of compiled statements of one list, which has one for each combination of filters and sort. */
 const PAGE_STATEMENTS_MAX = 500
 
 /**
@@ -135,6 +135,7 @@ async function run<Row>(db: Db, compiled: CompiledQuery<Row>): Promise<Row[]> {
   return rows
 }
 
+/** Identifies a statement of one builder: by the names of the values and the lengths of the arrays. */
 function shapeOf(values: Values): string {
   let shape = ''
   for (const name in values) {

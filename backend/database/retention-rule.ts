@@ -8,8 +8,8 @@ export interface RetentionRule {
   readonly subject: string
   /**
    * Returns at most one batch of due rows, the oldest first; empty if none are due. `last` is the last row of the previous
-   * batch: the search begins at its age. Otherwise, each batch would skip the same rows again: those that are kept
-   * although they are old, and on PostgreSQL those that were deleted since the last vacuum.
+   * batch: the search begins at the time in its age column. Otherwise, each batch would skip the same rows again: those
+   * that are kept although they are old, and on PostgreSQL those that were deleted since the last vacuum.
    */
   findExpired(read: Reader, now: Date, last?: Key): Promise<readonly Key[]>
   /**
@@ -19,7 +19,7 @@ export interface RetentionRule {
   deleteExpired(tx: Transaction, keys: readonly Key[]): Promise<void>
 }
 
-/** The columns by which a row is found again: its key, and its age if the rule has one. */
+/** The columns by which a row is found again: those of its primary key, and its age column if the rule has one. */
 export type Key = Readonly<Record<string, unknown>>
 
 /**
@@ -34,21 +34,21 @@ interface AgeRule<Column extends string> {
   /** The columns of the primary key. */
   readonly key: readonly Column[]
   /**
-   * The column with the time at which the period starts. The column needs an index if the table can become
-   * large.
+   * The age column: it contains the time from which the row is kept for `keptMs`, e.g. the time of its creation or
+   * expiry. The column needs an index if the table can become large.
    */
   readonly age: Column
   readonly keptMs: number
 }
 
-/** Returns the age of the row in this column; without a row, a text that sorts before all times. */
+/** Returns the time in the row's age column; without a row, a text that sorts before all times. */
 export function ageOf(row: Key | undefined, column: string): string {
   return row === undefined ? '' : String(row[column])
 }
 
 /**
- * The rule of a table to which no other table refers: a row is deleted `keptMs` after the time in its column
- * `age`.
+ * The rule that a row is deleted `keptMs` after the time in its column `age`. If another table refers to the row, the
+ * rule of that table must delete the referring rows earlier.
  */
 export function ruleByAge<T extends keyof Tables>(
   table: T,
@@ -67,7 +67,7 @@ export function ruleByAge<T extends keyof Tables>(
         .limit(BATCH_MAX)
         .execute()
     },
-    // A row whose age has changed since the selection is kept.
+    // `keys` contain the age column, so a row in which this time has changed since the selection is kept.
     async deleteExpired(tx, keys) {
       await writeAnyTable(tx)
         .deleteFrom<string>(table)

@@ -1,4 +1,4 @@
-/** Runs Kysely over a single connection, for both engines. */
+/** Runs Kysely over one `DatabaseConnection`, for both engines. A pool may present itself as one. */
 import { type DatabaseConnection, type Dialect, type Driver, Kysely } from 'kysely'
 import { setDirectConnection } from './prepared.ts'
 

@@ -1,7 +1,7 @@
 /** The problems that clients receive if the database could not complete a call, but may do so later. */
 import { Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 
-/** The database cannot serve the call now and has recorded nothing. */
+/** The database cannot serve the call now and has recorded nothing. A cause that is a `Problem` is returned itself. */
 export function unavailable(cause: unknown): Problem {
   if (cause instanceof Problem) return cause
   return temporarilyUnavailable(

@@ -1,6 +1,7 @@
 /**
  * Records events and their deliveries, which a worker sends. An event is recorded in the transaction of its
- * change, so that no event is lost, and no event reports a change that was rolled back. A replay records no event.
+ * change, so that no event is lost, and no event reports a change that was rolled back. A response that is
+ * replayed for an Idempotency-Key records no event.
  *
  * An event without a subscribed endpoint is not recorded, so that an account without webhooks costs only one
  * index look-up. An endpoint therefore receives only events from the time after its creation.

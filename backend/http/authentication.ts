@@ -52,6 +52,7 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
       if (typeof principal === 'string') return refuse(h, principal)
       const { scope, operation } = routeOf(request, routes)
       const target = { accountId: principal.accountId, id: String(request.params['id'] ?? ''), now }
+      // An operation with `begin` reads while the key is checked. api/routes.ts calls `finish` for the response.
       const finish =
         operation !== undefined && 'begin' in operation
           ? operation.begin(target, deps.database)

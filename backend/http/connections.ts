@@ -10,6 +10,7 @@ import { openFilesMax } from '../../shared/process/open-files.ts'
 
 /** The number of files and sockets that the process needs besides the connections of gateways. */
 const OWN_FILES = 200
+/** The lowest limit on the connections of gateways, even if fewer files may be open. */
 const CONNECTIONS_MIN = 10
 /** How long after the last refusal the backend is degraded. */
 const DEGRADED_MS = 10_000

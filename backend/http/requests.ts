@@ -46,6 +46,7 @@ function statusOf({ response }: Request): number {
   return response instanceof Error ? response.output.statusCode : response.statusCode
 }
 
+/** Returns the id of an API operation; for other routes, their area. */
 function operationOf({ route }: Request): string {
   const { app } = route.settings
   if (app !== undefined && 'operationId' in app) return String(app.operationId)

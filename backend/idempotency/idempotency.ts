@@ -48,7 +48,10 @@ export interface Write {
 }
 
 export interface Idempotency {
-  /** Throws `idempotency_key_reused` and `idempotency_in_progress`. */
+  /**
+   * Performs the write, or returns the outcome of the first write with this key. Throws `idempotency_key_reused` and
+   * `idempotency_in_progress`.
+   */
   once(attempt: Attempt, write: Write): Promise<Outcome>
 }
 

@@ -72,7 +72,7 @@ export async function readPage<
   const hasStatistics = reader.getExecutor().adapter instanceof PostgresAdapter
   const { scanned, times, others } = indexesOf(list, page.sort)
   const scan: Scan<Row> = {
-    owner: { table, accountId: values.accountId },
+    accountTable: { table, accountId: values.accountId },
     scanned,
     filters: hasStatistics ? times : [...times, ...others],
     async readPart(part) {
@@ -88,7 +88,8 @@ export async function readPage<
 }
 
 interface Scan<Row> {
-  readonly owner: Owner
+  readonly accountTable: AccountTable
+  /** The section of an index, in the order of the list, that is scanned. */
   readonly scanned: IndexSection & Pick<IndexedFilter, 'column'>
   readonly filters: readonly IndexedFilter[]
   readPart(part: Page): Promise<Row[]>
@@ -96,10 +97,11 @@ interface Scan<Row> {
 
 async function scanWithStatistics<Row>(
   reader: Reader,
-  { owner, scanned, readPart }: Scan<Row>,
+  { accountTable, scanned, readPart }: Scan<Row>,
   page: Page,
 ): Promise<Row[]> {
-  const end = await findPosition(reader, owner, { ...page, ...scanned }, SCAN_WITH_STATISTICS)
+  const scan = { ...page, ...scanned }
+  const end = await findPosition(reader, accountTable, scan, SCAN_WITH_STATISTICS)
   const onlyIndexes = [page.sort, scanned.column]
   const rows = await readPart({ ...page, onlyIndexes, ...(end && { end }) })
   return end === undefined || rows.length === page.fetch ? rows : await readPart(page)
@@ -107,7 +109,7 @@ async function scanWithStatistics<Row>(
 
 async function scanAndCount<Row extends { readonly id: string }>(
   reader: Reader,
-  { owner, scanned, filters: all, readPart }: Scan<Row>,
+  { accountTable, scanned, filters: all, readPart }: Scan<Row>,
   page: Page,
 ): Promise<Row[]> {
   /** By id, because a row that changes meanwhile may be read twice. */
@@ -116,9 +118,12 @@ async function scanAndCount<Row extends { readonly id: string }>(
   let rest = page
   for (let count = SCAN_MIN; ; count *= 2) {
     const [uncounted, end] = await Promise.all([
-      Promise.all(filters.map((filter) => skipRows(reader, owner, filter, count, page.sort))),
-      findPosition(reader, owner, { ...rest, ...scanned }, count),
+      Promise.all(
+        filters.map((filter) => skipRows(reader, accountTable, filter, count, page.sort)),
+      ),
+      findPosition(reader, accountTable, { ...rest, ...scanned }, count),
     ])
+    // All matches of this filter are counted, so there are few enough to sort.
     const selective = uncounted.find(({ sections }) => sections.length === 0)
     if (selective !== undefined) return await readPart({ ...page, onlyIndexes: [selective.column] })
     const part = { ...rest, onlyIndexes: [page.sort, scanned.column], ...(end && { end }) }
@@ -143,7 +148,7 @@ interface IndexSection {
 /** A filter and the sections of an index of the column that contain all its matches. */
 export interface IndexedFilter {
   readonly column: string
-  /** If there are none, all rows match. */
+  /** If a filter of a list has none, all rows match. If `skipRows` returns none, all matches have been counted. */
   readonly sections: readonly IndexSection[]
 }
 
@@ -160,7 +165,7 @@ export function literalFilter(
 function indexesOf<V extends AnyTimeFilters>({ values, broadFilters }: List<V>, sort: string) {
   const ranges = timeRangesOf(values)
   const range = ranges.find(([column]) => column === sort)
-  const byTime = ranges
+  const times = ranges
     .filter((other) => other !== range)
     .map(
       (other): IndexedFilter => ({
@@ -174,43 +179,44 @@ function indexesOf<V extends AnyTimeFilters>({ values, broadFilters }: List<V>, 
   const others = broadFilters.filter((filter) => filter !== inOrder && filter.sections.length > 0)
   return {
     scanned: { column: inOrder?.column ?? sort, sort, ...inOrder?.sections[0], range },
-    times: byTime,
+    times,
     others,
   }
 }
 
-interface Owner {
+/** The rows of a table that belong to an account. */
+interface AccountTable {
   readonly table: ListTable
   readonly accountId: string
 }
 
 /**
- * Skips the matches of a filter that are counted while `scanned` rows are scanned. Returns the sections that have further
- * matches.
+ * Skips the matches of a filter that are counted while `scannedRows` rows are scanned in the order of `scannedSort`.
+ * Returns the filter with only those sections that have further matches, each beginning after the counted matches.
  */
 async function skipRows(
   reader: Reader,
-  owner: Owner,
+  accountTable: AccountTable,
   { column, sections }: IndexedFilter,
-  scanned: number,
+  scannedRows: number,
   scannedSort: string,
 ): Promise<IndexedFilter> {
   const page = { direction: 'asc', fetch: 1, after: undefined } as const
   const rest = await Promise.all(
     sections.map(async (section) => {
       const isStoredOrder = section.sort === 'created_at' && scannedSort !== 'created_at'
-      const count = isStoredOrder ? COUNTED_IN_STORED_ORDER * scanned : scanned
-      const after = await findPosition(reader, owner, { ...page, ...section, column }, count)
+      const count = isStoredOrder ? COUNTED_IN_STORED_ORDER * scannedRows : scannedRows
+      const after = await findPosition(reader, accountTable, { ...page, ...section, column }, count)
       return after === undefined ? [] : [{ ...section, after }]
     }),
   )
   return { column, sections: rest.flat() }
 }
 
-/** Returns the position of the row with this number in a section of an index; undefined if it has fewer rows. */
+/** Returns the position of the row with this number in a section of an index; undefined if the section has fewer. */
 async function findPosition(
   reader: Reader,
-  { table, accountId }: Owner,
+  { table, accountId }: AccountTable,
   { column, range, literals, ...page }: Page & IndexSection & Pick<IndexedFilter, 'column'>,
   number: number,
 ): Promise<Position | undefined> {

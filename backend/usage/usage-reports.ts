@@ -1,7 +1,7 @@
 /** Applies the usage reports of gateways. A report is counted only once, even if the gateway repeats it. */
 import type {
+  ErrorCount,
   KeyWindow,
-  RefusalCode,
   RefusedCalls,
   UsageReport,
 } from '../../shared/contract/usage-report.ts'
@@ -88,7 +88,7 @@ async function claimBatch(tx: Transaction, gateway: string, batch: number, now: 
   return claimed !== undefined
 }
 
-type KeyEntry = RefusedCalls | RefusalCode | KeyWindow
+type KeyEntry = RefusedCalls | ErrorCount | KeyWindow
 
 /** Returns those ids in the entries that belong to existing keys. */
 async function findKeyIds(tx: Transaction, entries: readonly KeyEntry[]) {

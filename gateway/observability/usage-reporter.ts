@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { createId } from '../../shared/contract/id.ts'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
 import {
-  type RefusalCode,
+  type ErrorCount,
   type RefusedCalls,
   USAGE_REPORT_ENTRIES_MAX,
   USAGE_REPORT_PATH,
@@ -52,7 +52,7 @@ export function createUsageReporter(
   // The id is new after each start, so that id and batch number together identify one report.
   const gateway = createId('gtw')
   const refused = new Map<string, RefusedCalls & { calls: number }>()
-  const errors = new Map<string, RefusalCode & { calls: number }>()
+  const errors = new Map<string, ErrorCount & { calls: number }>()
   let batch = 0
   let rejected = 0
   /**

@@ -95,6 +95,7 @@ function toWord(parts: readonly number[], bitsOfPart: number): number {
   return parts.reduce((word, part) => word * 2 ** bitsOfPart + part, 0)
 }
 
+/** Returns NaN for text that is not a length. Comparisons with NaN are false, so callers negate them to reject it. */
 function lengthOf(text: string): number {
   return /^\d{1,3}$/.test(text) ? Number(text) : Number.NaN
 }

@@ -124,9 +124,9 @@ function isIdempotencyKey(document: Members, value: unknown, where: string): boo
 /** Resolves a reference within the document. Escaped names (`~1`) are not supported. */
 function resolve(document: Members, reference: string, where: string): Members {
   const [root, ...path] = reference.split('/')
-  const missing = `${where}: ${reference}`
-  if (root !== '#') throw new Error(`${missing} is outside the document`)
-  return path.reduce((value, name) => members(value[name], missing), document)
+  const what = `${where}: ${reference}`
+  if (root !== '#') throw new Error(`${what} is outside the document`)
+  return path.reduce((value, name) => members(value[name], what), document)
 }
 
 function members(value: unknown, what: string): Members {

@@ -12,7 +12,7 @@ export interface UsageReport {
   /** Calls of known keys to which the gateway itself responded: rejected calls, and OPTIONS. */
   readonly refused: readonly RefusedCalls[]
   /** How often the gateway itself responded with each problem code, also to calls that it had forwarded. */
-  readonly errors: readonly RefusalCode[]
+  readonly errors: readonly ErrorCount[]
   /** The windows that have changed, as the last responses showed them. */
   readonly windows: readonly KeyWindow[]
 }
@@ -26,7 +26,8 @@ export interface RefusedCalls {
   readonly calls: number
 }
 
-export interface RefusalCode {
+/** How often the gateway itself responded to calls of a key with one problem code on one day. */
+export interface ErrorCount {
   readonly key_id: string
   /** The day in UTC, e.g. `2026-11-21`. */
   readonly day: string

@@ -111,7 +111,7 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
   log.info(running.listening, 'listening')
 }
 
-function readAll<S extends Schema>({ schema, prefix, foreign = [] }: ProcessOptions<S>) {
+function readAllSettings<S extends Schema>({ schema, prefix, foreign = [] }: ProcessOptions<S>) {
   return readSettings(schema, process.env, { prefix, foreign })
 }
 
@@ -131,7 +131,7 @@ function createReload<S extends Schema>(
     JSON.stringify(fresh[name]) !== JSON.stringify(current[name])
   return () => {
     try {
-      const fresh = readAll(options)
+      const fresh = readAllSettings(options)
       check(fresh)
       running.reload(fresh)
       const changed = Object.keys(schema).filter((name) => isChanged(name, fresh))
@@ -197,7 +197,7 @@ function readCommandLine<S extends Schema>(options: ProcessOptions<S>): Settings
       process.stdout.write(renderHelp(name, description, schema))
       process.exit(0)
     }
-    const settings = readAll(options)
+    const settings = readAllSettings(options)
     const notes = [...check(settings)]
     if (values['check-config']) {
       for (const name of findSuspectVariables(schema, process.env)) {

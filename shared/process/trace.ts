@@ -32,9 +32,9 @@ export function continueTrace(
   if (traceparent === undefined) return undefined
   const [, version = 'ff', id = '', parentSpanId = '', flags = '', rest] =
     TRACEPARENT.exec(traceparent) ?? []
-  // Only future versions may have further fields.
-  const isKnown = version !== 'ff' && (version !== '00' || rest === undefined)
-  if (!isKnown || /^0+$/.test(id) || /^0+$/.test(parentSpanId)) return undefined
+  // `ff` is not a version, and stands for a text that does not match. Only future versions may have further fields.
+  const isVersionValid = version !== 'ff' && (version !== '00' || rest === undefined)
+  if (!isVersionValid || /^0+$/.test(id) || /^0+$/.test(parentSpanId)) return undefined
   const knownFlags = Number.parseInt(flags, 16) & (SAMPLED | RANDOM_ID)
   return { id, parentSpanId, flags: knownFlags, state: readState(tracestate) }
 }

@@ -7,8 +7,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
  */
 const ACCEPT_MS_MAX = 2_000
 
-/** The first turn may already be in progress. */
-const TURNS_WITHOUT_CONNECTION = 2
+/**
+ * If this many successive turns of the event loop bring no connection, none is waiting. One turn does not suffice,
+ * because the first turn may already be in progress.
+ */
+const IDLE_TURNS_MAX = 2
 
 /**
  * Accepts the connections that the system has opened but the process has not accepted. To be called before the server
@@ -20,10 +23,10 @@ export async function acceptWaitingConnections(servers: readonly Server[]): Prom
   const count = () => void accepted++
   for (const server of servers) server.on('connection', count)
   // In each turn of the event loop, libuv accepts only one connection of each server (libuv/libuv#3696).
-  for (let turns = 0; turns < TURNS_WITHOUT_CONNECTION && performance.now() < endsAt; ) {
+  for (let idleTurns = 0; idleTurns < IDLE_TURNS_MAX && performance.now() < endsAt; ) {
     const before = accepted
     await nextTurn()
-    turns = accepted > before ? 0 : turns + 1
+    idleTurns = accepted > before ? 0 : idleTurns + 1
   }
   for (const server of servers) server.off('connection', count)
 }

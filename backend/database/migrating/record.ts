@@ -46,10 +46,10 @@ export async function readRecords({
 }
 
 /**
- * Creates the table and copies the records of its predecessor into it. The predecessor remains, because older
- * versions of this program read it, and can therefore still start on a newer schema.
+ * Creates the table `schema_migrations` and copies the records of its predecessor into it. The predecessor remains,
+ * because older versions of this program read it, and can therefore still start on a newer schema.
  */
-export async function createRecords(
+export async function createRecordTable(
   { hasTable }: MigrationTarget,
   tx: Kysely<unknown>,
   now: string,
@@ -65,6 +65,7 @@ export async function createRecords(
     )
   `.execute(tx)
   if (!(await hasTable(PREDECESSOR))) return
+  // Without `where true`, SQLite would parse `on conflict` as the condition of a join.
   await sql`
     insert into schema_migrations (name, steps_done, started_at, completed_at)
     select name, 0, ${now}, ${now} from ${sql.table(PREDECESSOR)} where true

@@ -8,7 +8,7 @@ import type { MigrationProgress } from './progress.ts'
 import {
   beginRecord,
   completeRecord,
-  createRecords,
+  createRecordTable,
   findRecord,
   type MigrationRecord,
   recordStep,
@@ -42,7 +42,7 @@ export function migrateEmpty(
   return target.transaction(async (tx) => {
     if (await target.hasTable('schema_migrations')) return []
     const now = new Date().toISOString()
-    await createRecords(target, tx, now)
+    await createRecordTable(target, tx, now)
     for (const [name, { steps, requires }] of Object.entries(migrations)) {
       await beginRecord(tx, { name, requires }, now)
       for (const step of steps) await runInTransaction(target, tx, step)
@@ -60,7 +60,7 @@ export async function applyPending(
   progress: MigrationProgress,
 ): Promise<readonly string[]> {
   if (!(await target.hasTable('schema_migrations'))) {
-    await target.transaction((tx) => createRecords(target, tx, new Date().toISOString()))
+    await target.transaction((tx) => createRecordTable(target, tx, new Date().toISOString()))
   }
   const applied: string[] = []
   for (const [name, migration] of Object.entries(migrations)) {

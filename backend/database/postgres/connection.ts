@@ -97,6 +97,7 @@ export class TransactionConnection implements DatabaseConnection {
     const { failed, error, last } = await this.#send()
     if (failed === undefined) {
       this.#hasEnded = true
+      // The server responds to the COMMIT of an aborted transaction with ROLLBACK.
       if (last === 'COMMIT') return true
       this.#assertFailure()
       return false
@@ -191,6 +192,10 @@ export class TransactionConnection implements DatabaseConnection {
     return { failed, error }
   }
 
+  /**
+   * Asserts that `failure` explains why nothing was committed. Otherwise, the failed statement was awaited, and the work
+   * of the transaction ignored its error, which is a bug.
+   */
   #assertFailure(): void {
     const message = 'The error of a statement was ignored; nothing was committed'
     assert(this.#failure !== undefined, message)

@@ -33,6 +33,7 @@ const ERROR_KINDS: ReadonlyMap<string, ErrorKind> = new Map<string, ErrorKind>([
   // The login is rejected, e.g. while a password is changed or a database is restored.
   ['28', 'lost'],
   ['3D', 'lost'],
+  // An internal error of the server.
   ['XX', 'lost'],
 ])
 
@@ -57,7 +58,10 @@ export function isServerFull(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === '53300'
 }
 
-/** Whether a COMMIT with this error has certainly recorded nothing. */
+/**
+ * Whether a COMMIT with this error has certainly recorded nothing: because of a constraint (23), the state of the
+ * transaction (25), a rollback (40), or insufficient resources (53).
+ */
 export function isCommitRefused(error: unknown): boolean {
   return error instanceof DatabaseError && /^(?:23|25|40|53)/.test(error.code ?? '')
 }

@@ -45,7 +45,10 @@ const LOCK_TIMEOUT_MS = 300
  */
 const RETRY_PAUSE_MS_MAX = 5000
 
-/** Backends that start together migrate one after the other: all but the first find nothing to do. */
+/**
+ * Backends that start together migrate one after the other: all but the first find nothing to do. PostgreSQL shows
+ * `name` to its operators as the name of the session.
+ */
 export async function migrateServer(
   url: string,
   name: string,

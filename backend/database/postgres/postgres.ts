@@ -114,7 +114,7 @@ class PostgresDatabase implements OpenDatabase {
   readonly #direct: Primary
   readonly #name: string
   readonly #log: Logger
-  readonly #losses: CollapsingLog
+  readonly #collapsingLog: CollapsingLog
   readonly #waitMsMax: number
   readonly #waits: DatabaseOptions['waits']
   readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
@@ -123,6 +123,7 @@ class PostgresDatabase implements OpenDatabase {
   readonly #names: StatementNames
   readonly #announcements: PostgresAnnouncements
   readonly #running = new AsyncLocalStorage<TransactionState>()
+  /** The transactions in progress, for which `close` waits. */
   readonly #begun = new Set<Promise<unknown>>()
   #fault: Error | undefined
   #closing: Promise<void> | undefined
@@ -134,19 +135,19 @@ class PostgresDatabase implements OpenDatabase {
     this.#names = new StatementNames(options)
     this.#name = options.name
     this.#log = options.log
-    this.#losses = createCollapsingLog(options.log)
+    this.#collapsingLog = createCollapsingLog(options.log)
     this.#waitMsMax = options.waitMsMax
     this.#waits = options.waits
-    const readers = Math.max(READERS_MIN, Math.floor(options.connectionsMax * READERS_SHARE))
-    const writers = options.connectionsMax - readers
+    const readersMax = Math.max(READERS_MIN, Math.floor(options.connectionsMax * READERS_SHARE))
+    const writersMax = options.connectionsMax - readersMax
     this.#writers = new PostgresWriters({
       ...options,
-      connectionsMax: writers,
+      connectionsMax: writersMax,
       readOnly: false,
     })
     this.#readers = new PostgresReaders({
       ...options,
-      connectionsMax: readers,
+      connectionsMax: readersMax,
       readOnly: true,
       assertUsable: () =>
         this.#assertOutside('Code inside a transaction must read through the transaction'),
@@ -259,7 +260,10 @@ class PostgresDatabase implements OpenDatabase {
     }
   }
 
-  /** Throws the error of `work` after a rollback, or the error that ended the transaction. */
+  /**
+   * Returns the result of `work` after the commit, or the error because of which the transaction is retried. Throws the
+   * error of `work` after a rollback, or another error that ended the transaction.
+   */
   async #run<T>(
     connection: TransactionConnection,
     work: (tx: Transaction) => Promise<T>,
@@ -316,7 +320,7 @@ class PostgresDatabase implements OpenDatabase {
   #lose(reported: Error, cause: unknown): Error {
     this.#fault = asError(cause)
     this.#ended.lost++
-    this.#losses.error('lost', { err: cause }, 'transaction lost')
+    this.#collapsingLog.error('lost', { err: cause }, 'transaction lost')
     return reported
   }
 }

@@ -238,6 +238,7 @@ export class Primary {
 
   #moveTo(url: string): void {
     const [from, to] = [this.#url, url].map(describeServer)
+    // The choice at the start, when no timeline is known yet, is not a change.
     if (this.#timeline > 0) this.#log.warn({ from, to }, 'another database server accepts writes')
     this.#url = url
     this.#endConnections((at) => at !== url)

@@ -15,7 +15,7 @@ import { isPrepared, isPreparedPage } from '../prepared.ts'
 import { unavailable } from '../unavailable.ts'
 import { errorKindOf } from './errors.ts'
 import { JsonPageQueries, rowsOf } from './json-page-queries.ts'
-import { ReaderConnection, type ReadResult } from './reader-connection.ts'
+import { ReaderConnection, type ReadResult, type ReadStatement } from './reader-connection.ts'
 import type { SessionOptions } from './sessions.ts'
 import { StatementNames } from './statement-names.ts'
 
@@ -63,7 +63,9 @@ export interface ReadersOptions extends SessionOptions {
 /** Each read sees everything that was committed before the read was requested. */
 export class PostgresReaders implements DatabaseConnection {
   readonly #options: ReadersOptions
+  /** The connections for prepared statements. */
   readonly #quick: readonly ReaderConnection[]
+  /** The connections for all other statements, each with one statement at a time. */
   readonly #slow: readonly ReaderConnection[]
   readonly #names: StatementNames
   /** Waiting groups by SQL text, the longest waiting first. */
@@ -211,7 +213,11 @@ export class PostgresReaders implements DatabaseConnection {
     }
     const results = await Promise.all(
       lists.map(async (values) => {
-        const { fields, rows } = await this.#runNamed(connection, sql, kind === 'prepared', values)
+        const { fields, rows } = await this.#runStatement(connection, {
+          text: sql,
+          isKept: kind === 'prepared',
+          values,
+        })
         return rows.map((row) => rowOf(fields, row, 0))
       }),
     )
@@ -227,7 +233,11 @@ export class PostgresReaders implements DatabaseConnection {
     const [first = []] = lists
     const columnsOfParameters = first.map((_, at) => distinct.map((list) => list[at]))
     const text = combinedStatement(sql, first.length)
-    const { fields, rows } = await this.#runNamed(connection, text, true, columnsOfParameters)
+    const { fields, rows } = await this.#runStatement(connection, {
+      text,
+      isKept: true,
+      values: columnsOfParameters,
+    })
     const byNumber = Map.groupBy(rows, ([number]) => number)
     return (index) =>
       (byNumber.get((distinctIndexes[index] ?? 0) + 1) ?? []).map((row) => rowOf(fields, row, 1))
@@ -242,12 +252,11 @@ export class PostgresReaders implements DatabaseConnection {
     values: readonly unknown[],
   ): Promise<() => Row[]> {
     const statement = this.#jsonPageQueries.find(sql)
-    const { fields, rows } = await this.#runNamed(
-      connection,
-      statement?.text ?? sql,
-      statement !== undefined,
+    const { fields, rows } = await this.#runStatement(connection, {
+      text: statement?.text ?? sql,
+      isKept: statement !== undefined,
       values,
-    )
+    })
     if (statement === undefined) {
       this.#jsonPageQueries.add(sql, fields)
       return () => rows.map((row) => rowOf(fields, row, 0))
@@ -256,13 +265,12 @@ export class PostgresReaders implements DatabaseConnection {
     return () => rowsOf(statement, rows[0] ?? [])
   }
 
-  async #runNamed(
+  /** `isKept`: whether the server keeps the statement prepared on the connection, under a name. */
+  async #runStatement(
     connection: ReaderConnection,
-    text: string,
-    isPrepared: boolean,
-    values: readonly unknown[],
+    { text, isKept, values }: Pick<ReadStatement, 'text' | 'values'> & { readonly isKept: boolean },
   ): Promise<ReadResult> {
-    const name = isPrepared ? this.#names.nameOf(text) : undefined
+    const name = isKept ? this.#names.nameOf(text) : undefined
     try {
       return await connection.run({ text, name, values })
     } catch (error) {

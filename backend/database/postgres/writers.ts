@@ -109,19 +109,19 @@ export class PostgresWriters {
         release: (isBroken) => {
           client.release(isBroken)
           this.#busy--
-          this.#end(accountId)
+          this.#decreaseUsed(accountId)
           this.#addFree()
         },
       }
     } catch (error) {
-      this.#end(accountId)
+      this.#decreaseUsed(accountId)
       if (isServerFull(error)) setTimeout(() => this.#addFree(), FULL_RETRY_MS).unref()
       else this.#addFree()
       throw error
     }
   }
 
-  #end(accountId: AccountId): void {
+  #decreaseUsed(accountId: AccountId): void {
     const used = (this.#used.get(accountId) ?? 0) - 1
     if (used > 0) this.#used.set(accountId, used)
     else this.#used.delete(accountId)

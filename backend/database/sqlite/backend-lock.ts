@@ -9,11 +9,14 @@ export interface BackendLock {
   release(): Promise<void>
 }
 
-/** `path` must exist. If another process has the lock, throws an error with the id of that process. */
-export async function acquireBackendLock(path: string): Promise<BackendLock> {
+/**
+ * `lockPath` is the small file, which must exist. If another process has the lock, throws an error with the id of that
+ * process.
+ */
+export async function acquireBackendLock(lockPath: string): Promise<BackendLock> {
   const handle = await new Promise<sqlite3.Database>((resolve, reject) => {
-    const opened = new sqlite3.Database(path, sqlite3.OPEN_READWRITE, (error) =>
-      error ? reject(cannotLock(path, error)) : resolve(opened),
+    const opened = new sqlite3.Database(lockPath, sqlite3.OPEN_READWRITE, (error) =>
+      error ? reject(cannotLock(lockPath, error)) : resolve(opened),
     )
   })
   const exec = (sql: string) =>
@@ -27,12 +30,14 @@ export async function acquireBackendLock(path: string): Promise<BackendLock> {
   try {
     // The journal is in memory: a transaction that is never committed then leaves no file behind.
     await exec('pragma busy_timeout = 0; pragma journal_mode = memory')
+    // This transaction fails if another process has the lock. It records which process acquires the lock.
     await exec(`begin immediate; pragma user_version = ${process.pid}; commit`)
+    // This transaction is the lock: it stays open.
     await exec('begin immediate')
   } catch (error) {
     const holder = isBusy(error) ? await readHolder(handle) : undefined
     await release()
-    if (holder === undefined) throw cannotLock(path, error)
+    if (holder === undefined) throw cannotLock(lockPath, error)
     throw new Error(
       `Another backend process (pid ${holder}) uses this database. SQLite allows only one backend: stop the other one, or use PostgreSQL.`,
       { cause: error },
@@ -53,7 +58,7 @@ function isBusy(error: unknown): boolean {
   return error instanceof Error && 'errno' in error && error.errno === sqlite3.BUSY
 }
 
-/** Returns the error if no lock can be acquired for another reason, e.g. because the disk is full or read-only. */
+/** Returns the error for a failure that no other process's lock caused, e.g. because the disk is full or read-only. */
 function cannotLock(path: string, error: unknown): Error {
   return new Error(
     `The file ${path} cannot be locked: ${error instanceof Error ? error.message : error}`,

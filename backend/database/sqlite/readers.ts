@@ -27,8 +27,8 @@ const PAGES = { distinctMax: 4, readsMax: GROUP_MAX }
 const STATEMENTS_MAX = 500
 
 /**
- * The maximum time for which reads are paused. A usual group of transactions ends sooner; a long transaction must
- * not block reads for longer.
+ * The maximum time for which the write queue pauses reads while it runs transactions. A usual group of transactions
+ * ends sooner; a long transaction must not block reads for longer.
  */
 const PAUSE_MS_MAX = 60
 
@@ -74,7 +74,7 @@ export class SqliteReaders implements DatabaseConnection {
       const group = this.#waiting.get(sql) ?? { isPage, reads: [] }
       group.reads.push({ parameters, resolve, reject })
       this.#waiting.set(sql, group)
-      this.#beginAfterTurn()
+      this.#sendAfterTurn()
     })
   }
 
@@ -95,24 +95,24 @@ export class SqliteReaders implements DatabaseConnection {
   resume(): void {
     clearTimeout(this.#pauseEnds)
     this.#pauseEnds = undefined
-    this.#beginAfterTurn()
+    this.#sendAfterTurn()
   }
 
   get #isPaused(): boolean {
     return this.#pauseEnds !== undefined
   }
 
-  #beginAfterTurn(): void {
+  #sendAfterTurn(): void {
     if (this.#isSendScheduled || this.#free.length === 0 || this.#waiting.size === 0) return
     if (this.#isPaused) return
     this.#isSendScheduled = true
     setImmediate(() => {
       this.#isSendScheduled = false
-      this.#begin()
+      this.#send()
     })
   }
 
-  #begin(): void {
+  #send(): void {
     if (this.#isPaused) return
     // A group that is added again is visited again, after the others.
     for (const [sql, group] of this.#waiting) {
@@ -124,7 +124,7 @@ export class SqliteReaders implements DatabaseConnection {
       if (reads.length > 0) this.#waiting.set(sql, group)
       void this.#run(reader, sql, isPage, next).then(() => {
         this.#free.push(reader)
-        this.#beginAfterTurn()
+        this.#sendAfterTurn()
       })
     }
   }
@@ -150,6 +150,7 @@ export class SqliteReaders implements DatabaseConnection {
   async #query(reader: SqliteConnection, sql: string, isPage: boolean, reads: readonly Read[]) {
     const { distinct, distinctIndexes } = distinctReads(reads.map(({ parameters }) => parameters))
     const [first = []] = distinct
+    // Only pages need a statement for each number, see `#makeStatement`.
     const count = isPage ? distinct.length : Math.min(distinct.length, 2)
     const statement =
       this.#statements.get(cacheKey(sql, count)) ??
@@ -178,16 +179,16 @@ export class SqliteReaders implements DatabaseConnection {
     const members = columns.map((name) => `'${name}', "${name}"`)
     const rowsOf = (query: string) =>
       `select json_group_array(json_object(${members})) as found from (${query})`
-    const numbered = (numberOf: (n: number) => string) =>
-      rowsOf(sql.replace(/\?(\d+)/g, (_, n) => numberOf(Number(n))))
+    const withParameters = (parameterOf: (n: number) => string) =>
+      rowsOf(sql.replace(/\?(\d+)/g, (_, n) => parameterOf(Number(n))))
     let statement = rowsOf(sql)
     if (isPage) {
       const pages = Array.from({ length: count }, (_, page) =>
-        numbered((n) => `?${page * parameters.length + n}`),
+        withParameters((n) => `?${page * parameters.length + n}`),
       )
       statement = `select ${pages.map((page, at) => `(${page}) as page_${at}`)}`
     } else if (count > 1) {
-      const together = numbered((n) => `(call.value ->> ${n - 1})`)
+      const together = withParameters((n) => `(call.value ->> ${n - 1})`)
       statement = `select (${together}) as found from json_each(?) as call`
     }
     this.#statements.set(cacheKey(sql, count), statement)

@@ -19,6 +19,7 @@ export class WriteBatches {
   readonly #writer: SqliteConnection
   /** The insert of each batch, by the texts of its writes; undefined if no trigger can contain them. */
   readonly #inserts = new Map<string, string | undefined>()
+  /** Writes that have no view yet, by their texts. `createMissing` creates the view. */
   readonly #missing = new Map<string, readonly CompiledQuery[]>()
 
   constructor(writer: SqliteConnection) {

@@ -40,8 +40,8 @@ interface JobState {
 interface Job {
   readonly accountId: string | undefined
   /**
-   * Runs the work. Resolves to a function that reports the result to the caller, or throws the work's
-   * error.
+   * Runs the work. Resolves to a function that reports the result to the caller, or rejects with the error of the
+   * work.
    */
   run(state: JobState): Promise<() => void>
   reject(error: unknown): void
@@ -59,7 +59,7 @@ export interface WriteQueueOptions {
 export class WriteQueue {
   readonly #open: () => Promise<SqliteConnection>
   readonly #log: Logger
-  readonly #losses: CollapsingLog
+  readonly #collapsingLog: CollapsingLog
   readonly #waitMsMax: number
   readonly #waits: DatabaseOptions['waits']
   readonly #readers: WriteQueueOptions['readers']
@@ -84,7 +84,7 @@ export class WriteQueue {
     this.#waits = waits
     this.#open = open
     this.#log = log
-    this.#losses = createCollapsingLog(log)
+    this.#collapsingLog = createCollapsingLog(log)
     this.#waitMsMax = waitMsMax
   }
 
@@ -155,7 +155,10 @@ export class WriteQueue {
     this.#draining = undefined
   }
 
-  /** Runs at most `size` jobs and commits them together. If the group is lost, `size` jobs are rejected. */
+  /**
+   * Runs at most `size` jobs and commits them together. If the group is lost, `size` jobs are rejected, including those
+   * that have not started.
+   */
   async #runGroup(size: number): Promise<void> {
     const group: Job[] = []
     const settles: (() => void)[] = []
@@ -190,7 +193,7 @@ export class WriteQueue {
       this.#fault = rootOf(error)
       const unstarted = Array.from({ length: size - group.length }, () => this.#waiting.shift())
       group.push(...unstarted.filter((job) => job !== undefined))
-      this.#losses.error('lost', { err: error, jobs: group.length }, 'transactions lost')
+      this.#collapsingLog.error('lost', { err: error, jobs: group.length }, 'transactions lost')
       this.#ended.lost += group.length
       for (const job of group) job.reject(unavailable(error))
       await this.#dropWriter()
@@ -210,7 +213,7 @@ export class WriteQueue {
     return this.#waiting.shift((accountId) => {
       const wouldDelay = last !== undefined && last.accountId !== accountId
       if (wouldDelay && this.#slowAccounts.has(accountId)) return Number.POSITIVE_INFINITY
-      // An account that arrived while a job of this account ran is served first.
+      // The account whose job ran last is served after the others, even after those that arrived while its job ran.
       return accountId === this.#lastAccount ? 1 : 0
     })
   }

@@ -33,7 +33,7 @@ export interface AccountRow {
 }
 
 /**
- * One action: who performed it, when, and from which address. Rows are only added; an erasure removes the debtor's
+ * One action: who performed it, when, and from which IP address. Rows are only added; an erasure removes the debtor's
  * personal data from `detail`.
  */
 export interface AuditRow {

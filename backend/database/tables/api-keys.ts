@@ -81,7 +81,9 @@ export interface KeyWindowRow {
 
 /** The last applied report of each gateway process. */
 export interface UsageReportRow {
+  /** The id of the gateway process. */
   gateway: string
+  /** The number of the report: a gateway process numbers its reports from 1. */
   batch: number
   reported_at: string
 }

@@ -25,7 +25,7 @@ export interface DebtorRow {
   chasing_status: 'active' | 'paused' | 'stopped'
   chasing_reason: string | null
   chasing_until: string | null
-  /** JSON object: the debtor's own ladder; null: the account's. */
+  /** JSON object: the debtor's own ladder (how many days past due each stage is sent); null: the account's. */
   ladder: string | null
   /** When the planner processes the debtor next; null: not before the data changes. */
   plan_at: string | null

@@ -2,7 +2,10 @@
 import type { Generated } from 'kysely'
 import type { Bit } from './bit.ts'
 
-/** Appended by triggers; deleted once the debtor's totals are computed again. */
+/**
+ * A debtor whose totals are outdated. Triggers append the row when the debtor or an invoice changes, and it is deleted
+ * once the totals of the debtor have been computed again.
+ */
 export interface LedgerChangeRow {
   id: Generated<number>
   account_id: string

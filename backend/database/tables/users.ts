@@ -31,7 +31,7 @@ export interface SessionRow {
   last_seen_at: string
   /** Fixed at login; activity does not extend it. */
   expires_at: string
-  /** The address and the browser of the login. `user_agent` is the text that the browser sends. */
+  /** The IP address and the browser of the login. `user_agent` is the text that the browser sends. */
   address: string | null
   user_agent: string | null
   /** When the user logged in, or last entered the password during the session. */
