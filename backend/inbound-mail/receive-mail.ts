@@ -100,10 +100,10 @@ async function applyToMessage(
 }
 
 /**
- * Whether the account's own people sent the mail. If the account has an address for replies, its people receive the
- * replies of customers there, and this service also receives their mail if they reply to all. Without such an address,
- * a mail from a user's address is a reply to a reminder. So is a mail from the recipient of the message, because an
- * Admin may try out reminders.
+ * Whether the account's own people sent the mail, which is then not a customer's reply. If the account has an address
+ * for replies, its people answer customers from this address or from their own, and this service receives their answer
+ * if it is sent to all. Without an address for replies, a mail from a user of the account counts as a customer's reply.
+ * So does a mail from the recipient of the message, because an Admin may try out reminders.
  */
 async function isFromAccount(
   reader: Reader,

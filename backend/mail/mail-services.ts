@@ -50,7 +50,7 @@ export interface MailServices {
   noticeRouteOf(address: string): NoticeRoute
   /** Returns why the last hand-over was abandoned; undefined if it was not abandoned. */
   lastError(): string | undefined
-  /** Starts sending notices. */
+  /** Starts sending notices, unless this is a rehearsal. */
   start(): void
   /** Stops sending notices. Abandons hand-overs that have not started, and waits some seconds for the others. */
   close(): Promise<void>

@@ -86,6 +86,7 @@ export function createMailer(options: MailerOptions): Mailer {
   return {
     messageIdOf,
     async send(mail, { startBefore }) {
+      // An error means that nothing was sent, because `handOver` reports failures as results.
       const sending = attempt(mail, startBefore).catch((error: Error): HandOverResult => {
         return { outcome: 'abandoned', detail: oneLine(error.message) }
       })

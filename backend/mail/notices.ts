@@ -45,7 +45,8 @@ export interface NoticeDetails {
     readonly by: NoticeActor
   }
   /**
-   * Sent to all Admins except the owner of the second factor and the Admin who removed it. `subject_id` is the owner.
+   * Sent when the last second factor of a login was removed, to all Admins except the owner of the login and the Admin
+   * who removed the factor. `subject_id` is the owner. For the owner, there is `user.second_factor_removed`.
    */
   readonly 'second_factor.removed': { readonly email: string; readonly by: NoticeActor }
   /** Sent to the user. `subject_id` is the password reset. */
@@ -58,7 +59,7 @@ export interface NoticeDetails {
   }
   /** Sent to the user. `subject_id` is the user. */
   readonly 'user.second_factor_added': SecondFactorDetail
-  /** Sent to the user. `subject_id` is the user. */
+  /** Sent to the user, even if the login has another second factor. `subject_id` is the user. */
   readonly 'user.second_factor_removed': SecondFactorDetail
   /** Sent to a user after a login in an unknown browser. `subject_id` is the user. */
   readonly 'user.unknown_browser': {
@@ -173,11 +174,12 @@ export function findNewNotices(reader: Reader, limit: number): Promise<NoticeRow
     .execute()
 }
 
-/** Queues a notice for each of its recipients. Idempotent. */
+/** Queues a mail for each recipient of a notice. Idempotent. */
 export async function dispatchNotice(tx: Transaction, notice: NoticeRow, now: Date): Promise<void> {
   const at = now.toISOString()
   const { numUpdatedRows } = await tx
     .updateTable('notices')
+    // This is the time of the dispatch; the mails are sent later.
     .set({ mailed_at: at })
     .where('id', '=', notice.id)
     .where('mailed_at', 'is', null)
@@ -229,7 +231,7 @@ async function recipientsOf(reader: Reader, row: NoticeRow): Promise<string[]> {
 
 type PersonalNotice = Extract<Notice, { readonly kind: `user.${string}` }>
 
-/** Whether the notice is sent to the user whom it concerns, and not to the Admins. */
+/** Whether the notice is sent to the person whom it concerns, and not to the Admins. */
 function isPersonal(notice: Notice): notice is PersonalNotice {
   return notice.kind.startsWith('user.')
 }

@@ -1,7 +1,7 @@
 /**
- * The worker that sends notices to their recipients. A recipient may receive a notice more than once, if the outcome of
- * a hand-over is unknown, or the process is killed before it has recorded the outcome. Any number of backends may run
- * the worker.
+ * The worker that sends notices. It dispatches each new notice, which queues one mail (a row of `mail_outbox`) for each
+ * recipient, and sends the queued mails. A recipient may receive a notice more than once, if the outcome of a hand-over
+ * is unknown, or the process is killed before it has recorded the outcome. Any number of backends may run the worker.
  */
 import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
@@ -55,17 +55,17 @@ export async function readDeliveries(
   return new Map(rows.map(({ subject_id, ...delivery }) => [subject_id, delivery]))
 }
 
-/** Records that a notice has bounced after the mail server accepted it. */
+/** Records that the mail of a notice has bounced after the mail server accepted it. `mailId` begins with `mlo_`. */
 export async function recordBouncedNotice(
   tx: Transaction,
-  id: string,
+  mailId: string,
   detail: string,
   now: Date,
 ): Promise<void> {
   await tx
     .updateTable('mail_outbox')
     .set({ status: 'failed', run_at: null, last_error: detail, updated_at: now.toISOString() })
-    .where('id', '=', id)
+    .where('id', '=', mailId)
     .where('status', '=', 'sent')
     .execute()
 }
@@ -94,7 +94,7 @@ export function startOutbox(deps: OutboxDeps): Worker {
   })
 }
 
-/** Dispatches a batch of new notices, and sends a batch of due notices. Returns whether more may be new or due. */
+/** Dispatches a batch of new notices, and sends a batch of due mails. Returns whether more may be new or due. */
 export async function sendNotices(deps: OutboxDeps): Promise<boolean> {
   const { database, clock } = deps
   const notices = await findNewNotices(database.read, BATCH_MAX)
@@ -116,7 +116,7 @@ async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
   await recordResult(deps, row, result)
 }
 
-/** Resolves to undefined if another worker has claimed the notice. */
+/** Resolves to undefined if another worker has claimed the mail. */
 async function claim({ database, clock }: OutboxDeps, id: string) {
   const now = clock()
   return database.transaction(async (tx) => {
@@ -166,8 +166,8 @@ async function recordResult(
   const { id, attempts } = row
   const now = clock()
   const isSent = result.outcome === 'accepted'
-  const isRefused = result.outcome === 'refused' && result.type === 'hard'
-  const minutes = isSent || isRefused ? undefined : RETRY_AFTER_MINUTES[attempts - 1]
+  const isRefusedForGood = result.outcome === 'refused' && result.type === 'hard'
+  const minutes = isSent || isRefusedForGood ? undefined : RETRY_AFTER_MINUTES[attempts - 1]
   const retryAt = minutes === undefined ? null : new Date(now.getTime() + minutes * 60_000)
   const status = isSent ? 'sent' : retryAt === null ? 'failed' : 'pending'
   const last_error = isSent ? null : result.detail

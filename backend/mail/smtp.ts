@@ -31,12 +31,12 @@ export interface HandOverOptions {
 
 export function handOver(server: SmtpAddress, options: HandOverOptions): Promise<HandOverResult> {
   const { clientName, envelope, raw, startWithinMs, replyMsMax, signal } = options
-  const deadline = performance.now() + startWithinMs
+  const startBy = performance.now() + startWithinMs
   const connection = connectionTo(server, clientName, startWithinMs, replyMsMax)
   return new Promise((resolve) => {
     /** Whether the transfer of the text has started. */
     let hasStarted = false
-    let replyBy = deadline + replyMsMax
+    let replyBy = startBy + replyMsMax
     const settle = (result: HandOverResult, { keepsOpen = false } = {}) => {
       clearTimeout(timer)
       signal.removeEventListener('abort', shortenWait)
@@ -65,7 +65,7 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
     const text = new Readable({
       read() {
         if (hasStarted) return
-        if (performance.now() > deadline || signal.aborted) return onDeadline()
+        if (performance.now() > startBy || signal.aborted) return onDeadline()
         hasStarted = true
         this.push(raw)
         this.push(null)

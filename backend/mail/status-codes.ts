@@ -45,12 +45,14 @@ export function failureCauseOf(
       ? 'denied'
       : bounceTypeOf(`5.${subjectAndDetail}`)
   }
+  // Without a reason, a rejection of the text does not show that the address is invalid.
   if (phase === 'text') return 'soft'
+  // The server requires a login or TLS.
   if (status === 530) return 'general'
   return bounceTypeOfReply(status)
 }
 
-/** Interprets a reply to RCPT TO that has no enhanced code, or the code 5.0.0. */
+/** Interprets a reply that has no enhanced code, or one that gives no reason (4.0.0 or 5.0.0). */
 export function bounceTypeOfReply(status: number): 'hard' | 'soft' {
   // These codes mean that the user is unknown or not local, the mailbox name is invalid, or the host accepts no mail.
   // Other codes may have a transient cause, such as a full mailbox.
@@ -58,8 +60,9 @@ export function bounceTypeOfReply(status: number): 'hard' | 'soft' {
 }
 
 /**
- * Interprets the status in a delivery report (RFC 3464). The failure is permanent (`hard`) if the address is invalid,
- * disabled or unreachable, or if the status gives no reason (5.0.0). Any other failure may be transient (`soft`).
+ * Interprets the enhanced code of a reply or a delivery report (RFC 3464). The failure is permanent (`hard`) if the
+ * address is invalid, disabled or unreachable, or if the code gives no reason (5.0.0). Any other failure may be
+ * transient (`soft`).
  */
 export function bounceTypeOf(status: string): 'hard' | 'soft' {
   if (!status.startsWith('5.')) return 'soft'

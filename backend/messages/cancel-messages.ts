@@ -50,7 +50,10 @@ export async function stopMessages(
 /** A message that covers an invoice and has not been sent yet. */
 export type UnsentMessage = Pick<MessageRow, 'id' | 'status'>
 
-/** Cancels messages that `findUnsentMessages` returned. The transaction must not have changed them since. */
+/**
+ * Cancels the messages that `findUnsentMessages` returned, except those that are being handed over. The transaction
+ * must not have changed them since.
+ */
 export async function stopUnsentMessages(
   tx: Transaction,
   accountId: string,
@@ -105,7 +108,7 @@ export async function stopMessagesTo(
   if (ids.length > 0) await cancelMessages(tx, accountId, ids, detail, now)
 }
 
-/** Cancels waiting messages. The caller must have locked their debtor. */
+/** Cancels waiting messages, of which none is being handed over. The caller must have locked their debtor. */
 export async function cancelMessages(
   tx: Transaction,
   accountId: string,

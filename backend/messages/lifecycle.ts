@@ -49,7 +49,10 @@ export async function changeMessage(
   return changed
 }
 
-/** Records the event that reports the message's state, if there is such an event. */
+/**
+ * Records the event that reports the message's state, if there is such an event. `before` is the message before the
+ * change that the event reports; it is absent for the first event about a message.
+ */
 export async function recordMessageEvent(
   tx: Transaction,
   message: MessageRow,

@@ -50,7 +50,7 @@ export async function listMessages(
   )
 }
 
-/** Filters whose values are part of the statement's text, see `equalsLiteral`. */
+/** Filters whose values are part of the statement's text, because the best index depends on the value. */
 type LiteralFilter = 'channel' | 'stage' | 'statuses' | 'suppression_reason'
 
 /** The values of the statement's parameters. */
@@ -62,9 +62,10 @@ type Variant = PageVariant & { readonly [F in LiteralFilter]: MessageFilters[F] 
 const readMessages = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const { accountId } = filters
   const page = pageWithBounds(variant, filters)
-  // An index contains the messages of a debtor in the order of creation. For other orders, they must be sorted.
-  const debtorToSort = page.sort === 'created_at' ? undefined : filters.debtor_id
-  const sortedPage = ignoreSortIndexIfAny(page, filters.invoice_id, debtorToSort)
+  // The messages of an invoice are found first and then sorted. So are the messages of a debtor, except in the order of
+  // creation, in which an index contains them.
+  const debtorIdToSort = page.sort === 'created_at' ? undefined : filters.debtor_id
+  const sortedPage = ignoreSortIndexIfAny(page, filters.invoice_id, debtorIdToSort)
   const selective = [filters.debtor_id, filters.invoice_id]
   return selectPage<MessageRow>(reader, 'messages', MESSAGE_COLUMNS, sortedPage, [
     ...equals('account_id', accountId),

@@ -34,16 +34,16 @@ export async function recordTransitions(
   const undelivered = messages.filter(({ status }) => ENDED_WITHOUT_DELIVERY.includes(status))
   if (undelivered.length > 0) {
     const ids = undelivered.map(({ id }) => id)
-    await freeStages(tx, ids)
+    await endSending(tx, ids)
   }
 }
 
 /**
- * Frees the stages that the messages have taken for their invoices, so that other messages can use these stages. A
- * message that may have been sent keeps its stages, so that no debtor receives a stage twice. Also ends the sending of
- * the messages: their leases are released, and no other run is scheduled.
+ * Ends the sending of the messages: releases their leases, schedules no other send check, and frees the stages that the
+ * messages have taken for their invoices, so that other messages can use these stages. A message that may have been
+ * sent keeps its stages, so that no debtor receives a stage twice.
  */
-export async function freeStages(tx: Transaction, messageIds: readonly string[]): Promise<void> {
+async function endSending(tx: Transaction, messageIds: readonly string[]): Promise<void> {
   await tx
     .updateTable('reminders')
     .set({ run_at: null, lease: null })

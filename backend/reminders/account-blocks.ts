@@ -80,7 +80,10 @@ export async function requestPlanning(tx: Transaction, accountId: string): Promi
   await changeSettingsRow(tx, accountId, PLAN_ALL)
 }
 
-/** Schedules planning of all debtors of the account. */
+/**
+ * Schedules planning of all debtors of the account. `replan_after` is the id of the last debtor that was scheduled, and
+ * the empty id precedes the ids of all debtors.
+ */
 const PLAN_ALL = { replan_after: '' } as const
 
 async function changeSettingsRow(

@@ -76,7 +76,8 @@ export async function changeChasingSettings(
     ladder: JSON.stringify(settings.ladder),
     holidays: JSON.stringify(settings.holidays),
     chase_from: settings.chaseFrom,
-    // All debtors are planned again, because the next reminder to each may now be due at another time.
+    // All debtors are planned again, because the next reminder to each may now be due at another time. The empty id
+    // precedes the ids of all debtors.
     replan_after: '',
   }
   await tx
@@ -142,8 +143,8 @@ function checkSettings(
       code: 'invalid_format',
       detail: `${subject} must be a date, YYYY-MM-DD`,
     }))
-  const isStored = STAGES.every((stage) => ladder[stage] === stored[stage])
-  const errors = [...(isStored ? [] : findLadderErrors(ladder)), ...dateErrors]
+  const isLadderUnchanged = STAGES.every((stage) => ladder[stage] === stored[stage])
+  const errors = [...(isLadderUnchanged ? [] : findLadderErrors(ladder)), ...dateErrors]
   if (errors.length > 0) throw fieldErrorsProblem(errors)
   const { courtesy, friendly, reminder, firm, final } = ladder
   return {

@@ -123,7 +123,10 @@ export function renderKillSwitch({ scope, isOn, reason, changedAt, changedBy }: 
   }
 }
 
-/** Returns how often the switches were activated in total. A message that was planned before the last activation, at a lower count, is not sent. */
+/**
+ * Returns how often the switches were activated in total. A message is not sent if this number has grown since the
+ * message was planned.
+ */
 export function activationCountOf(switches: readonly KillSwitch[]): number {
   return switches.reduce((sum, { activationCount }) => sum + activationCount, 0)
 }

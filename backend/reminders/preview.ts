@@ -103,11 +103,12 @@ function predictMessages(
   let at = now
   for (let step = 0; step < STEPS_MAX; step++) {
     const { plan, refusal } = decidePlan(debtor, account, chased, at)
+    // The daily cap delays the other messages of the plan, so a later step predicts them.
     const next = plan.messages[0]
     if (next !== undefined) {
       const nextRefusal = next.refusal ?? refusal ?? null
       const shown = shownRefusal(debtor, account, chased, nextRefusal, at)
-      predicted.push(describe(debtor, chased, next, shown))
+      predicted.push(describePlanned(debtor, chased, next, shown))
       chased = afterMessage(chased, next, nextRefusal)
     } else if (plan.planAgainAt === null || plan.planAgainAt > until) {
       break
@@ -186,7 +187,7 @@ function afterMessage(
   }
 }
 
-function describe(
+function describePlanned(
   { id, name, email }: DebtorRow,
   { invoices }: ChasedDebtor,
   { stage, scheduledFor, invoices: covered }: PlannedMessage,

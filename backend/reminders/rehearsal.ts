@@ -22,13 +22,16 @@ export async function rehearse(deps: SendDeps, accountId?: string): Promise<Mess
   // Ids sort by time of creation, so the transitions since the rehearsal began have greater ids.
   const previousId = createId('mtr')
   await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, clock(), isOrphaned))
+  // Messages are sent one at a time, so that every rehearsal sends the same messages in the same order.
+  const sendInOrder = () => sendRound(deps, 1, { accountId })
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const { messages } = await runPlanning({ database, log }, clock(), {
       allDebtors: round === 0,
       accountId,
     })
-    let result = await sendRound(deps, 1, { accountId })
-    while (result.isFull && !result.isUnavailable) result = await sendRound(deps, 1, { accountId })
+    let result = await sendInOrder()
+    while (result.isFull && !result.isUnavailable) result = await sendInOrder()
+    // Even if the first round planned no message, it may have sent waiting messages, after which others can be planned.
     if (messages === 0 && round > 0) break
   }
   const query = database.read

@@ -1,7 +1,6 @@
 /**
- * Changes the content of reminders: wording, sender, logo, and how to pay. Each change applies to
- * reminders that are written later. Texts that await approval are written again, so that a person approves the current
- * text.
+ * Changes the content of reminders: wording, sender, logo, and how to pay. Each change applies to reminders that are
+ * written later. Texts that await approval are written again, so that a person approves the current text.
  */
 
 import { type SqlBool, sql } from 'kysely'
@@ -82,9 +81,9 @@ export async function changeWording(
 }
 
 /**
- * Changes the account's profile, and updates reminders: their times if the time zone changes, and their texts if the account's name changes, because
- * this name is the sender's name unless the account has set another one. Throws the same problems as
- * `changeAccountProfile`.
+ * Changes the account's profile, and updates reminders: their times if the time zone changes, and their texts if the
+ * account's name changes, because this name is the sender's name unless the account has set another one. Throws the
+ * same problems as `changeAccountProfile`.
  */
 export async function changeProfile(
   tx: Transaction,
@@ -158,7 +157,7 @@ export async function changeLogo(
  */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`
 
-/** How many open invoices are read per currency. Without this limit, an account with a million invoices would be slow. */
+/** How many open invoices are read per currency, because an account may have a million invoices. */
 const INVOICES_MAX = 500
 
 /**

@@ -41,10 +41,10 @@ export function startReminders(options: RemindersOptions): Reminders {
       return undefined
     },
   })
-  const worker = startSendWorker(options)
+  const sendWorker = startSendWorker(options)
   return {
     async drain() {
-      await Promise.all([planner.stop(), worker.stop()])
+      await Promise.all([planner.stop(), sendWorker.stop()])
     },
   }
 }

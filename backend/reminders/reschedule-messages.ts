@@ -21,8 +21,8 @@ export function rescheduleUnapprovedMessages(
 }
 
 /**
- * Reschedules the messages that wait for business hours, for one debtor or all debtors. The send check sends them, or
- * postpones them to the current business hours.
+ * Reschedules the messages that need no further decision and wait for their time, for one debtor or all debtors. The
+ * send check sends them, or postpones them again, according to the current settings.
  */
 export function reschedulePostponedMessages(
   tx: Transaction,

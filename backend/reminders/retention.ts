@@ -1,6 +1,6 @@
 /**
- * Deletes the plans of messages (rows of `reminders`) 90 days after planning. By then, mail servers have reported all outcomes. The
- * message itself is kept, with its log and its stages.
+ * Deletes the plans of messages (rows of `reminders`) 90 days after planning, unless a send check is still scheduled.
+ * By then, mail servers have reported all outcomes. The message itself is kept, with its log and its stages.
  */
 
 import {

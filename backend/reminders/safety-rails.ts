@@ -170,7 +170,7 @@ function debtorPaused(situation: Situation): Refusal | undefined {
     // A bounce also pauses the debtor. The bounce then explains more than the pause does.
     return addressSuppressed(situation) ?? { reason: 'debtor_paused', detail }
   }
-  const paused = coveredInvoicesOf(message).find(
+  const paused = messageInvoicesOf(message).find(
     ({ state }) => state?.chasing_status === 'paused' && !isDisputed(state),
   )
   if (paused === undefined) return undefined
@@ -178,7 +178,7 @@ function debtorPaused(situation: Situation): Refusal | undefined {
 }
 
 function disputed({ message }: Situation): Refusal | undefined {
-  const found = coveredInvoicesOf(message).find(
+  const found = messageInvoicesOf(message).find(
     ({ state }) => state !== undefined && isDisputed(state),
   )
   return found && { reason: 'disputed', detail: `invoice ${found.number} is disputed` }
@@ -201,7 +201,7 @@ const ADDRESS_DETAILS = {
 
 /** The reason `invoice_paid` is part of the API. It also stands for a void, written-off or missing invoice. */
 function notPayable({ message }: Situation): Refusal | undefined {
-  const found = coveredInvoicesOf(message).find(
+  const found = messageInvoicesOf(message).find(
     ({ state }) =>
       state === undefined ||
       (state.status !== 'open' && state.status !== 'partially_paid') ||
@@ -214,7 +214,7 @@ function notPayable({ message }: Situation): Refusal | undefined {
 
 /** The reason `payment_received` is part of the API. It also stands for a credit. */
 function paymentReceived({ message }: Situation): Refusal | undefined {
-  const found = coveredInvoicesOf(message).find(
+  const found = messageInvoicesOf(message).find(
     ({ state, amountDue }) => state !== undefined && state.amount_due < amountDue,
   )
   if (found !== undefined) {
@@ -253,8 +253,8 @@ function approvalExpired({ message, now }: Situation): Refusal | undefined {
   return { reason: 'approval_expired', detail: 'the reminder was not approved in time' }
 }
 
-/** Returns the invoices that the message covers, each with its current state. */
-function coveredInvoicesOf(
+/** Returns the invoices that the message is about, each with its current state; none if there is no message. */
+function messageInvoicesOf(
   message: Situation['message'],
 ): readonly (CoveredInvoice & { readonly state: InvoiceState | undefined })[] {
   if (message === undefined) return []

@@ -8,12 +8,17 @@ export interface UnsubscribeWords {
   explain(creditor: string, address: string): string
   /** States that the unpaid amounts are still owed. */
   readonly stillOwed: string
+  /** The label of the button that unsubscribes. */
   readonly stop: string
+  /** The title of the page after unsubscribing. */
   readonly stopped: string
   explainStopped(creditor: string, address: string): string
+  /** The label of the button that subscribes again. */
   readonly resume: string
+  /** The title of the page after subscribing again. */
   readonly resumed: string
   explainResumed(creditor: string, address: string): string
+  /** The title of the page for an incomplete link. */
   readonly broken: string
   readonly explainBroken: string
 }

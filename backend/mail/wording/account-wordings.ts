@@ -53,9 +53,10 @@ export async function setWording(
   const defaults = defaultWording(key.stage, key.language)
   const before = await findWording(tx, accountId, key)
   const isDefault = wording === null || isSame(wording, defaults)
-  if (isDefault ? before === undefined : before !== undefined && isSame(wording, before)) {
-    return false
-  }
+  const isUnchanged = isDefault
+    ? before === undefined
+    : before !== undefined && isSame(wording, before)
+  if (isUnchanged) return false
   if (isDefault) {
     await tx
       .deleteFrom('reminder_wordings')

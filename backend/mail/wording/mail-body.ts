@@ -119,8 +119,11 @@ const CELL = new Html(
   'padding:14px 0;border-bottom:1px solid #dfe4ea;vertical-align:top;text-align:left;font-weight:normal',
 )
 
-/** Returns the style sheet of the dark scheme. Mail programs that ignore it use the light inline styles. */
-function darkStyle(tone: keyof typeof TONES): Html {
+/**
+ * Returns the style sheet: the dark scheme, and the layout on narrow screens. Mail programs that ignore it use the
+ * light inline styles.
+ */
+function styleSheet(tone: keyof typeof TONES): Html {
   const { light, dark } = TONES[tone]
   return new Html(`
 :root{color-scheme:light dark;supported-color-schemes:light dark}
@@ -152,7 +155,7 @@ export function renderMailHtml(body: MailBody): string {
 <meta name="color-scheme" content="light dark">
 <meta name="supported-color-schemes" content="light dark">
 <title>${title}</title>
-<style>${darkStyle(tone)}</style>
+<style>${styleSheet(tone)}</style>
 </head>
 <body class="ground" style="margin:0;padding:0;background:#f3f5f8;${FONT}">
 <table role="presentation" lang="${language}" width="100%" cellpadding="0" cellspacing="0" border="0" class="ground" style="background:#f3f5f8"><tr><td align="center" style="padding:24px 12px">

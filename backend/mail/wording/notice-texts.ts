@@ -114,11 +114,11 @@ async function textOf(
     case 'payment_details.changed':
       return changedPayment(context, row, notice.detail)
     case 'second_factor.removed':
-      return removedSecondFactor(context, row, notice.detail)
+      return twoFactorTurnedOff(context, row, notice.detail)
     case 'user.second_factor_added':
-      return addedOwnFactor(context, row, notice.detail)
+      return factorAddedToYourLogin(context, row, notice.detail)
     case 'user.second_factor_removed':
-      return removedOwnFactor(context, row, notice.detail)
+      return factorRemovedFromYourLogin(context, row, notice.detail)
     case 'user.unknown_browser':
       return unknownBrowser(context, row, notice.detail)
     case 'user.wrong_codes':
@@ -189,7 +189,10 @@ async function passwordReset(
   }
 }
 
-/** Returns undefined if the link was used or withdrawn, or if none of the keys generates its code. */
+/**
+ * Returns undefined if the link was used or withdrawn, or if the secret from which `MailedCodes` derived its code is no
+ * longer configured.
+ */
 async function findLink(
   reader: Reader,
   table: 'invitations' | 'password_resets',
@@ -279,19 +282,19 @@ function issuedKey(
 function changedPayment(
   { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
-  { currency, now, by }: NoticeDetails['payment_details.changed'],
+  { currency, now: newDetails, by }: NoticeDetails['payment_details.changed'],
 ): NoticeText {
-  const accountEnding = now?.account_ending ?? null
+  const accountEnding = newDetails?.account_ending ?? null
   const methods = [
     ...(accountEnding === null ? [] : [`to the bank account that ends in ${accountEnding}`]),
-    ...(now?.has_link ? ['by a payment link'] : []),
+    ...(newDetails?.has_link ? ['by a payment link'] : []),
   ]
   return {
     tone: 'firm',
     title: `How customers pay in ${currency} was changed`,
     opening: [
-      `${by.label} ${now === null ? 'removed' : 'changed'} how customers pay in ${currency}, on ${dateTimeText(created_at)}.`,
-      now === null
+      `${by.label} ${newDetails === null ? 'removed' : 'changed'} how customers pay in ${currency}, on ${dateTimeText(created_at)}.`,
+      newDetails === null
         ? `Reminders in ${currency} no longer say how to pay.`
         : `Reminders now ask customers to pay ${methods.join(', or ')}.`,
     ],
@@ -302,7 +305,8 @@ function changedPayment(
   }
 }
 
-function removedSecondFactor(
+/** For the other Admins. */
+function twoFactorTurnedOff(
   { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
   { email, by }: NoticeDetails['second_factor.removed'],
@@ -321,12 +325,11 @@ function removedSecondFactor(
   }
 }
 
-type OwnFactor = NoticeDetails['user.second_factor_added']
-
-function addedOwnFactor(
+/** For the owner of the login. */
+function factorAddedToYourLogin(
   { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
-  { email, factor, name }: OwnFactor,
+  { email, factor, name }: NoticeDetails['user.second_factor_added'],
 ): NoticeText {
   const [subject, consequence] =
     factor === 'passkey'
@@ -346,10 +349,11 @@ function addedOwnFactor(
   }
 }
 
-function removedOwnFactor(
+/** For the owner of the login, even if another person removed the factor. */
+function factorRemovedFromYourLogin(
   { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
-  { email, factor, name, by }: OwnFactor,
+  { email, factor, name, by }: NoticeDetails['user.second_factor_removed'],
 ): NoticeText {
   const subject = factor === 'passkey' ? `The passkey ${name}` : 'The authenticator app'
   const actor = by.label === email ? '' : ` by ${by.label}`

@@ -197,6 +197,7 @@ function paymentOf(
   }
 }
 
+/** `showsLink` is false for the only invoice of a reminder, because the payment button has its link. */
 function rowOf(
   { number, dueDate, amountDue, currency, daysPastDue, paymentUrl }: ReminderInvoice,
   language: Language,

@@ -25,6 +25,7 @@ const FICTITIOUS = {
   daysPastDue: 12,
 }
 
+/** Defines which sample reminder to create. */
 export interface Sample extends WordingKey {
   readonly wording: Wording
   /** If it is null, the sample is about the unpaid invoice that is due first, or about a fictitious invoice. */

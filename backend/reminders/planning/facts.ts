@@ -16,6 +16,7 @@ export interface Facts {
   readonly expiresAt: string
 }
 
+/** An invoice that a message is about, as it was when the message was planned. */
 export interface CoveredInvoice {
   readonly id: string
   readonly number: string

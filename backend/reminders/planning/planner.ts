@@ -90,7 +90,7 @@ export interface Plan {
 
 interface NextMessage {
   readonly stage: LadderStage
-  /** The date from which the message is due, which may not be a business day. */
+  /** The date from which the message (not the invoice) is due. It may not be a business day. */
   readonly dueOn: string
   /** The earliest time at which the message can be sent. */
   readonly slot: Date
@@ -118,7 +118,7 @@ export function planDebtor(debtor: DebtorToPlan, now: Date): Plan {
   )
   const messages = [...groupCovered(covered ?? [], debtor), ...groupDue(uncovered ?? [], debtor)]
   const planned = new Set(messages.flatMap(({ invoices }) => invoices.map(({ id }) => id)))
-  const fieldsById = nextSteps.map(({ invoice, fields, next }) => {
+  const fieldEntries = nextSteps.map(({ invoice, fields, next }) => {
     if (!planned.has(invoice.id)) return [invoice.id, fields] as const
     if (invoice.isCovered) return [invoice.id, { ...fields, chasing_next_action_at: null }] as const
     const blocked = debtor.refusal?.reason ?? (next && approvalBlockOf(next.stage))
@@ -133,7 +133,7 @@ export function planDebtor(debtor: DebtorToPlan, now: Date): Plan {
   })
   return {
     messages,
-    invoices: new Map(fieldsById),
+    invoices: new Map(fieldEntries),
     planAgainAt:
       planTimes.length === 0 ? null : new Date(planTimes.reduce((a, b) => Math.min(a, b))),
   }
@@ -202,6 +202,7 @@ function nextStepIfNotChased(
   const fields = fieldsOf(invoice)
   if (invoice.chasing_status === 'stopped') return { invoice, fields }
   if (invoice.chasing_status === 'paused') {
+    // While an invoice is paused, this time is the end of the pause; null if only a person can end it.
     const until = invoice.chasing_next_action_at
     if (until === null) return { invoice, fields }
     if (until > now.toISOString()) return { invoice, fields, planAgainAt: new Date(until) }
@@ -224,25 +225,25 @@ function nextMessageOf(
   { ladder, time, lastSentOn }: DebtorToPlan,
   now: Date,
 ): NextMessage | undefined {
-  const { due_date: dueOn, chasing_last_message_at: lastAt } = invoice
+  const { due_date: dueDate, chasing_last_message_at: lastAt } = invoice
   const afterSpacing = lastAt === null ? '' : addDays(time.dayOf(new Date(lastAt)), SPACING_DAYS)
   const afterDailyCap = lastSentOn === null ? '' : addDays(lastSentOn, 1)
   const messageAfter = (days: number, stage: LadderStage): NextMessage | undefined => {
-    const day = latest(addDays(dueOn, days), afterSpacing)
+    const day = latest(addDays(dueDate, days), afterSpacing)
     const slot = time.firstSlot(latest(day, afterDailyCap), now)
     return slot && { stage, dueOn: day, slot }
   }
   if (ladder.courtesy !== null && invoice.taken.length === 0 && invoice.chasing_stage === null) {
     const courtesy = messageAfter(ladder.courtesy, 'courtesy')
-    if (courtesy !== undefined && time.dayOf(courtesy.slot) <= dueOn) return courtesy
+    if (courtesy !== undefined && time.dayOf(courtesy.slot) <= dueDate) return courtesy
   }
   const stage = nextStageOf(invoice)
   return stage && messageAfter(ladder[stage], stage)
 }
 
 /**
- * Returns the stage that follows the last stage of this cycle. A cycle without stages continues where the
- * previous cycle stopped.
+ * Returns the stage that follows the last stage of this cycle; undefined after `final`. A new cycle begins by repeating
+ * the last stage that was sent in the previous cycle.
  */
 function nextStageOf({ taken, chasing_stage: stage }: InvoiceToPlan) {
   const last = STAGES.findLast((candidate) => taken.includes(candidate))
@@ -265,12 +266,15 @@ function groupDue(due: readonly NextStep[], debtor: DebtorToPlan): PlannedMessag
       next === undefined ? [] : [{ id: invoice.id, stage: next.stage }],
     )
     const slots = oldest.flatMap(({ next }) => (next === undefined ? [] : [next.slot.getTime()]))
-    const stage = highestStage(invoices.map((covered) => covered.stage))
+    const stage = highestStage(invoices.map((invoice) => invoice.stage))
     return [{ stage, invoices, scheduledFor: new Date(Math.max(...slots)) }]
   })
 }
 
-/** Groups the invoices that money on account covers into messages, which are logged as suppressed. */
+/**
+ * Groups the invoices that money on account covers into messages, which are logged as suppressed. Because they are not
+ * sent, they need not wait for a scheduled message, and their size is not limited.
+ */
 function groupCovered(due: readonly NextStep[], debtor: DebtorToPlan): PlannedMessage[] {
   const blockedDebtor = { ...debtor, refusal: CREDIT_ON_ACCOUNT, hasScheduledMessage: false }
   return groupDue(due, blockedDebtor).map((message) => ({ ...message, refusal: CREDIT_ON_ACCOUNT }))

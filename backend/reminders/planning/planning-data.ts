@@ -1,6 +1,6 @@
 /**
  * Reads the data on which the planner and the send check base their decisions, for several debtors at a time. Both
- * must lock the debtors first.
+ * must lock the debtors first. Predictions, such as the preview, read the same data without a lock.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../../database/database.ts'
@@ -47,6 +47,7 @@ export type ChasedInvoice = InvoiceToPlan &
 export interface ChasedDebtor {
   readonly invoices: readonly ChasedInvoice[]
   readonly suppressionReason: Situation['suppressionReason']
+  /** When a reminder was last sent to the debtor, or may have been sent. */
   readonly lastSentAt: string | null
   readonly hasScheduledMessage: boolean
 }

@@ -54,6 +54,7 @@ export async function runPlanning(
     const ids = await selectIds(deps.database.read, now, scope, after)
     const last = ids.at(-1)
     if (last === undefined) break
+    // Planned debtors are no longer due, and not selected again. The selection of all debtors continues after the last.
     if (scope.allDebtors) after = last
     const done = await planBatch(deps, ids, now, scope)
     // Other transactions, such as those of another planning backend, have locked these debtors or have planned them.
@@ -84,8 +85,10 @@ async function planBatch(
       await database.transaction((tx) =>
         tx.updateTable('debtors').set({ plan_at: later }).where('id', '=', id).execute(),
       )
+      // The debtor counts as planned. Otherwise `runPlanning` would end before it reaches the other debtors.
       return { debtors: 1, messages: 0 }
     }
+    // One debtor can make the whole batch fail, so each debtor is now planned in its own transaction.
     const results = []
     for (const each of ids) results.push(await planBatch({ database, log }, [each], now, scope))
     return {

@@ -21,15 +21,15 @@ const RETRY_AFTER_HOURS = [0.5, 11.5, 36]
 
 /**
  * After a permanent rejection, the message becomes `bounced` and its address is suppressed. After a transient
- * rejection, the message becomes `queued` again and is retried or, if it is obsolete, becomes `bounced`. `detail` is null
- * if the debtor was erased. Returns the changed message.
+ * rejection, the message becomes `queued` again and is retried or, if it is obsolete, becomes `bounced`. `detail` is
+ * null if the debtor was erased.
  */
 export async function bounceMessage(
   tx: Transaction,
   message: MessageRow,
   { type, code, detail }: Omit<Bounce, 'detail'> & { readonly detail: string | null },
   now: Date,
-): Promise<MessageRow> {
+): Promise<void> {
   const retryHours = type === 'hard' ? undefined : RETRY_AFTER_HOURS[message.soft_bounces]
   const bounce = { bounce_type: type, bounce_code: code }
   if (retryHours !== undefined && !(await isObsolete(tx, message))) {
@@ -38,17 +38,18 @@ export async function bounceMessage(
     const soft_bounces = message.soft_bounces + 1
     const change = { ...bounce, status: 'queued', soft_bounces, scheduled_for: retryAt } as const
     const reset = { sent_at: null, delivered_at: null }
-    return changeMessage(tx, message, { ...change, ...reset }, detail, now)
+    await changeMessage(tx, message, { ...change, ...reset }, detail, now)
+    return
   }
   await setNextRun(tx, message.id, null)
-  const bounced = await changeMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
+  await changeMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
   const { account_id: accountId, id: messageId, recipient: address } = message
+  // After a transient rejection of an obsolete message, its address is not suppressed.
   if (retryHours !== undefined) await replanDebtor(tx, accountId, message.debtor_id, now)
   else if (address !== null) {
     const suppression = { accountId, address, reason: 'bounced', detail, messageId } as const
     await suppressAddress(tx, suppression, now)
   }
-  return bounced
 }
 
 /**

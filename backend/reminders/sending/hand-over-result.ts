@@ -5,7 +5,6 @@ import type { MessageRow, ReminderRow } from '../../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
 import type { HandOverResult } from '../../mail/mail.ts'
 import { changeMessage } from '../../messages/lifecycle.ts'
-import { freeStages } from '../../messages/transitions.ts'
 import { readFacts } from '../planning/facts.ts'
 import { bounceMessage } from './bounces.ts'
 import { setNextRun } from './leases.ts'
@@ -42,8 +41,7 @@ export async function recordHandOverResult(
       break
     case 'refused': {
       const { type, code } = result
-      const bounced = await bounceMessage(tx, message, { type, code, detail }, now)
-      if (bounced.status === 'bounced') await freeStages(tx, [messageId])
+      await bounceMessage(tx, message, { type, code, detail }, now)
       break
     }
     case 'abandoned':

@@ -9,6 +9,7 @@ import { loggedStage, readFacts } from '../planning/facts.ts'
 import { stageAfter } from '../planning/ladder.ts'
 import { setNextRun } from './leases.ts'
 
+/** The next action of a paused invoice is the end of its pause, and remains. */
 const CHASED_NOW = ['active'] as const
 
 /** Chasing continues with the next stage after a pause, e.g. because of a dispute. */

@@ -64,6 +64,7 @@ export async function runSendCheck(
   const locked = await lockWaitingMessage(tx, messageId, now)
   if (locked === undefined) return undefined
   const { message, reminder } = locked
+  // The worker that handed the message over ended before it recorded the result, but the message was delivered.
   if (message.status === 'sending' && message.delivered_at !== null) {
     await markSent(tx, message, reminder, null, now)
     await replanDebtor(tx, message.account_id, message.debtor_id, now)
@@ -72,7 +73,7 @@ export async function runSendCheck(
   const waiting = await countUnknownOutcome(tx, locked, now)
   if (waiting === undefined) return undefined
   const situation = await situationOf(tx, waiting, now)
-  // Users can approve messages of sample data, to try out approvals. The `demo` safety rail then blocks them.
+  // Users can approve messages of sample data, to try out approvals. After the approval, `demo` blocks them.
   const awaitsApproval = waiting.message.status === 'awaiting_approval'
   const refusal = (awaitsApproval ? findRefusalIgnoringDemo : findRefusal)(situation)
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)

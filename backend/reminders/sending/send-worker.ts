@@ -114,6 +114,7 @@ export async function sendRound(
     limit: DUE_MAX,
     ...(accountId !== undefined && { where: { account_id: accountId } }),
   })
+  // All concurrent senders take their messages from this iterator, so each message is sent by one of them.
   const queue = ids.values()
   let isUnavailable = false
   let denied = 0

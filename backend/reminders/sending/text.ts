@@ -40,8 +40,8 @@ export async function ensureText(
 ): Promise<MessageRow> {
   const { message, reminder } = input
   // If an earlier attempt may have arrived, the recipient must recognize the second mail as the same one.
-  const isFinal = message.approval_required === 1 || reminder.unknown_outcomes > 0
-  const isCurrent = isFinal || message.days_past_due === daysPastDueOf(input, now)
+  const isFixed = message.approval_required === 1 || reminder.unknown_outcomes > 0
+  const isCurrent = isFixed || message.days_past_due === daysPastDueOf(input, now)
   return message.body !== null && isCurrent ? message : writeText(tx, links, input, now)
 }
 

@@ -11,11 +11,13 @@ export function withFullStop(text: string): string {
 /** A text for one invoice, and a text for several invoices. */
 type OneOrMany = readonly [one: string, many: string]
 
+/** `title`, `greeting`, `opening`, `closing` and `regards` are the default wording, which an account can change. */
 export interface ReminderWords {
-  /** `invoices` is "invoice 7" or "3 invoices". */
+  /** `invoices` is the variable `{invoices}`, which stands for e.g. "invoice 7" or "3 invoices". */
   readonly title: Readonly<Record<Stage, (invoices: string) => string>>
   invoice(number: string): string
   invoices(count: number): string
+  /** `name` is the variable `{customer}`. */
   greeting(name: string): string
   readonly opening: Readonly<Record<Stage, OneOrMany>>
   readonly closing: Readonly<Record<Stage, string>>
