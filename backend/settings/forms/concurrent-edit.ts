@@ -2,7 +2,7 @@
 import { enteredValuesProblem, type FieldError } from '../../validation/field-errors.ts'
 import { type Fields, SHOWN } from '../shell/fields.ts'
 
-/** How much of a stored text an error contains. */
+/** The number of characters of a stored text that an error quotes at most. */
 const QUOTED_MAX = 200
 
 /**
@@ -18,6 +18,7 @@ export function combineTexts<Name extends string>(
 ): Readonly<Record<Name, string>> {
   const names = units.flat()
   if (!fields.has(SHOWN)) return record(names, (name) => fields.text(name))
+  // `has` returns false for a text that the form sends, but that is still its first text.
   const isChangedInForm = (name: Name) => fields.has(name)
   const isChangedMeanwhile = (name: Name) => stored[name] !== fields.firstText(name)
   const conflicts = units

@@ -1,6 +1,6 @@
 /**
- * Performs the action of a form once, even if the form is sent twice, e.g. by a double click. Each form contains an
- * idempotency key; JSON clients send a key of their own.
+ * Performs the action of a form once, even if the form is sent twice, e.g. by a double click. Forms of such actions
+ * contain an idempotency key; JSON clients send a key of their own.
  */
 import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
@@ -96,7 +96,10 @@ export async function createOnce<Created>(
   return { json: JSON.parse(outcome.body), location: location(outcome.resourceId) }
 }
 
-/** Returns the last one: a transaction may be repeated after a conflict, and only its last attempt is committed. */
+/**
+ * Returns the last created record: a transaction may be repeated after a conflict, and only its last attempt is
+ * committed.
+ */
 function committedOf<Created>(created: readonly Created[]): Created {
   const last = created.at(-1)
   assert(last !== undefined)
@@ -118,8 +121,8 @@ function once(
   }
   return idempotency.once(attempt, {
     originalIdMember: 'original_id',
-    // A key is stored for 30 days, which is longer than a session lasts. A form that is sent later is therefore only
-    // shown again, and nothing is performed.
+    // `recall` would find the record of a key that has expired. Forms do not need this: a key is stored for 30 days,
+    // which is longer than a session lasts, and a form that was opened in an earlier session is only shown again.
     recall: async () => undefined,
     prepare: () => async (tx) => {
       const changed = await perform(tx)
@@ -145,6 +148,10 @@ function fingerprintOf(operation: string, { id, fields }: SessionRequest): strin
     .digest('base64url')
 }
 
+/**
+ * Returns the fields without the idempotency key. `entries` also omits the CSRF token, the user and secrets: a repeated
+ * request may contain other values of these.
+ */
 function enteredOf(fields: Fields) {
   return fields.entries().filter(([name]) => name !== KEY_FIELD)
 }
@@ -157,7 +164,10 @@ export function renderKeyField(entered: Fields): Html {
   return renderHidden(KEY_FIELD, entered.text(KEY_FIELD) || randomUUID())
 }
 
-/** Renders the key of a preview whose form is shown again. A new form has no key before its preview. */
+/**
+ * Renders the idempotency key of a form that has already led to its preview page, and is shown again. A new form has no
+ * key: its preview page creates the key.
+ */
 export function renderKeptKey(entered: Fields): Html | undefined {
   return entered.has(KEY_FIELD) ? renderKeyField(entered) : undefined
 }

@@ -29,7 +29,7 @@ import {
   type ApprovalView,
   renderApproval,
   renderApprovals,
-  renderApprove,
+  renderApproveConfirmation,
 } from './approvals-page.ts'
 
 const PATH = '/settings/approvals'
@@ -39,6 +39,9 @@ const SHOWN_MAX = 100
 
 /** How many recently decided or lapsed reminders the page shows at most. */
 const DECIDED_MAX = 20
+
+/** How many other messages of the customer the page of a reminder shows. */
+const OTHER_MESSAGES_MAX = 10
 
 export const approvalPages: readonly SessionPage[] = [
   {
@@ -78,7 +81,7 @@ export const approvalPages: readonly SessionPage[] = [
       if (view === undefined)
         return {
           location: `/settings/messages/${request.id}`,
-          json: await decidedJson(request, deps),
+          json: await messageJson(request, deps),
         }
       return { json: represent(view.approval), page: (frame) => renderApproval(frame, view) }
     },
@@ -98,7 +101,7 @@ export const approvalPages: readonly SessionPage[] = [
         sendsAt,
         seenDigest: query.get('seen') ?? approval.contentDigest,
       }
-      return { page: (frame) => renderApprove(frame, view) }
+      return { page: (frame) => renderApproveConfirmation(frame, view) }
     },
   },
   decisionPage('approve', (fields) => ({ approve: true, ...seenDigestOf(fields) })),
@@ -116,7 +119,7 @@ export const approvalPages: readonly SessionPage[] = [
       await request.performAction('decision_taken_back', (tx) =>
         takeBackDecision(tx, session.account.id, id, actionContext),
       )
-      return { json: await decidedJson(request, deps), location: PATH }
+      return { json: await messageJson(request, deps), location: PATH }
     },
   },
 ]
@@ -132,8 +135,8 @@ async function sendingTime(
 }
 
 /**
- * Offers Undo, except after an approval within business hours, because the reminder is then sent immediately. At other
- * times, an approval can be taken back until business hours begin.
+ * Sets the message about the decision, with Undo. After an approval within business hours there is no Undo, because the
+ * reminder is sent immediately. At other times, an approval can be taken back until business hours begin.
  */
 async function setDecisionFlash(
   tx: Transaction,
@@ -175,7 +178,7 @@ function decisionPage(
         if (!request.wantsJson) await setDecisionFlash(tx, request, decision)
         await decideApproval(tx, session.account.id, id, decision, actionContext)
       })
-      return { json: await decidedJson(request, deps), location: PATH }
+      return { json: await messageJson(request, deps), location: PATH }
     },
     async rerender(request, problem, deps) {
       const view = await readView(request, deps)
@@ -198,7 +201,8 @@ async function readView(
   const [invoices, history, otherMessages, details, account, debtor] = await Promise.all([
     findInvoices(read, accountId, ids),
     readHistory(read, accountId, id),
-    listMessages(read, accountId, { debtor_id }, newestRows(10)),
+    // This fetches one message more, because this reminder itself may be one of the newest messages.
+    listMessages(read, accountId, { debtor_id }, newestRows(OTHER_MESSAGES_MAX)),
     readPaymentDetails(read, accountId),
     getAccount(read, accountId),
     findDebtor(read, accountId, debtor_id),
@@ -220,7 +224,7 @@ async function readView(
   }
 }
 
-async function decidedJson({ session, id }: SessionRequest, { database: { read } }: SettingsDeps) {
+async function messageJson({ session, id }: SessionRequest, { database: { read } }: SettingsDeps) {
   const { id: accountId } = session.account
   const row = (await findMessage(read, accountId, id)) ?? notFound('message', id)
   return renderMessage(row, (await readCoveredInvoices(read, accountId, [id])).get(id) ?? [])

@@ -154,7 +154,7 @@ ${inForm === undefined && renderFaults(rejected?.problem)}
 ${renderMissingPayment(currenciesWithoutPaymentDetails, session.user.role === 'admin')}
 ${renderMessageFacts({ row: message, session, customerName: debtorName, invoices })}
 ${renderEnvelope(sender, message)}
-${renderMessageText(message, true, true)}
+${renderMessageText(message, { hasHtml: true, opensPlainText: true })}
 ${
   session.user.role === 'admin'
     ? html`<div class="actions"><a class="button primary" href="${path}/approve?seen=${encodeURIComponent(contentDigest)}" data-dialog-page>Approve and send…</a>
@@ -172,7 +172,8 @@ ${otherMessages.length === 0 ? html`<p class="card hint">None.</p>` : renderMess
   })
 }
 
-export interface ApproveView extends Pick<ApprovalView, 'approval' | 'session' | 'now'> {
+export interface ApproveConfirmationView
+  extends Pick<ApprovalView, 'approval' | 'session' | 'now'> {
   /** When the reminder is sent, in business hours; undefined if every day is a holiday. */
   readonly sendsAt: Date | undefined
   /** The digest of the content that the Admin has read. */
@@ -180,7 +181,7 @@ export interface ApproveView extends Pick<ApprovalView, 'approval' | 'session' |
 }
 
 /** Renders the page that asks to confirm an approval, and says when the reminder will be sent. */
-export function renderApprove(frame: Frame, view: ApproveView): Html {
+export function renderApproveConfirmation(frame: Frame, view: ApproveConfirmationView): Html {
   const { approval, session, now, sendsAt, seenDigest } = view
   const { message, debtorName } = approval
   const { amount_due: amount, currency, recipient } = message

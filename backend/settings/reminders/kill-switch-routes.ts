@@ -1,4 +1,4 @@
-/** The routes of an account's kill switch, which stops all its reminders. */
+/** The routes and the page of an account's kill switch, which stops all reminders of the account. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import {
@@ -28,14 +28,15 @@ export const killSwitchPages: readonly SessionPage[] = [
       }
     },
   },
-  switchPage(true),
-  switchPage(false),
+  switchPage('on'),
+  switchPage('off'),
 ]
 
-function switchPage(on: boolean): SessionPage {
+function switchPage(position: 'on' | 'off'): SessionPage {
+  const on = position === 'on'
   return {
     method: 'POST',
-    path: `${PATH}/${on ? 'on' : 'off'}`,
+    path: `${PATH}/${position}`,
     adminsOnly: ADMINS_ONLY,
     expected: { texts: ['reason'] },
     async handle({ session, fields, actionContext, performAction }, deps) {
@@ -66,13 +67,15 @@ function represent(installation: KillSwitch, own: KillSwitch) {
 
 interface SwitchView {
   readonly session: Session
+  /** The switch with which the operator stops the reminders of all accounts. */
   readonly installation: KillSwitch
+  /** The account's switch. */
   readonly own: KillSwitch
   readonly now: Date
 }
 
-/** The rejected form, which is shown again. */
-interface RejectedStop {
+/** The rejected form, which stops or resumes reminders, and is shown again. */
+interface RejectedSwitch {
   readonly reason: string
   readonly problem: Problem
 }
@@ -80,7 +83,7 @@ interface RejectedStop {
 function renderSwitch(
   frame: Frame,
   { session, installation, own, now }: SwitchView,
-  rejected?: RejectedStop,
+  rejected?: RejectedSwitch,
 ): Html {
   const times = { now, timezone: session.account.timezone }
   const isAdmin = session.user.role === 'admin'
@@ -100,13 +103,13 @@ ${
 <h2 id="state">${own.isOn ? 'Reminders of your account are stopped' : 'Reminders of your account are not stopped'}</h2>
 ${own.isOn ? html`<p>${own.reason}</p><p class="hint">Stopped ${by}.</p>` : by && html`<p class="hint">Resumed ${by}.</p>`}
 ${isAdmin && own.isOn && renderFaults(rejected?.problem)}
-${isAdmin && (own.isOn ? renderRelease(frame) : renderStopForm(frame, rejected))}
+${isAdmin && (own.isOn ? renderResumeForm(frame) : renderStopForm(frame, rejected))}
 ${!isAdmin && html`<p class="hint">${ADMINS_ONLY}</p>`}
 </section>`
   return renderPage(frame, { title: 'Kill switch', section: '/settings/reminders', main })
 }
 
-function renderStopForm(frame: Frame, rejected?: RejectedStop): Html {
+function renderStopForm(frame: Frame, rejected?: RejectedSwitch): Html {
   return html`${renderFaults(rejected?.problem)}
 <form method="post" action="${PATH}/on" class="stack" data-once novalidate>${csrfField(frame)}
 <p class="field"><label for="reason">Reason</label>
@@ -116,7 +119,7 @@ ${renderFault(rejected?.problem, 'reason')}
 <p><button class="danger solid">Stop all reminders</button></p></form>`
 }
 
-function renderRelease(frame: Frame): Html {
+function renderResumeForm(frame: Frame): Html {
   return html`<form method="post" action="${PATH}/off" class="stack" data-once>${csrfField(frame)}
 <p class="hint">Reminders that are due are planned anew. They are sent in each customer’s business hours, the first ones within a minute if those hours have begun, and at most one a day to each customer. Firm and final reminders wait for approval first.</p>
 <p><button class="primary">Resume reminders</button></p></form>`

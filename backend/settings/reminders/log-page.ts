@@ -12,7 +12,9 @@ import { renderReminderTabs } from './reminder-tabs.ts'
 
 const PATH = '/settings/messages'
 
+/** The groups of statuses by which the log can be filtered. */
 export const LOG_VIEWS = ['sent', 'not_sent', 'waiting', 'failed', 'received'] as const
+/** The reasons for not sending a message by which the log can be filtered. */
 export const LOG_REASONS = [
   ...['kill_switch', 'account_read_only', 'demo', 'debtor_paused', 'disputed', 'bounced'],
   ...['complained', 'unsubscribed', 'no_contact', 'invoice_paid', 'payment_received'],

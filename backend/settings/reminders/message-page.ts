@@ -39,7 +39,7 @@ ${
 <p><button>Take the approval back</button></p></form>`
 }
 ${renderMessageFacts(view)}
-${renderMessageText(row, view.hasHtml)}
+${renderMessageText(row, { hasHtml: view.hasHtml })}
 <section aria-labelledby="history"><h2 id="history">History</h2>
 ${renderHistory(history, timezone)}
 <p class="hint">Written ${timeAgo(row.created_at, { now, timezone })}.</p></section>`
@@ -112,8 +112,10 @@ function heightOf(body: string, { chars, linePx, basePx }: WidthRange): number {
  */
 export function renderMessageText(
   row: MessageRow,
-  hasHtml: boolean,
-  opensPlainText = false,
+  {
+    hasHtml,
+    opensPlainText = false,
+  }: { readonly hasHtml: boolean; readonly opensPlainText?: boolean },
 ): Html | undefined {
   if (row.subject === null && row.body === null) return undefined
   return html`<section class="card mail" aria-labelledby="subject">

@@ -20,7 +20,7 @@ import { notFound } from '../shell/faults.ts'
 import { listOf, pageNewestFirst, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
 import type { SessionPage } from '../shell/page-request.ts'
-import { MESSAGE_TEXT_PATH } from '../shell/security-headers.ts'
+import { MESSAGE_HTML_PATH } from '../shell/security-headers.ts'
 import { LOG_REASONS, LOG_VIEWS, renderLog, STATUSES_OF_VIEW } from './log-page.ts'
 import { renderMessagePage } from './message-page.ts'
 
@@ -53,6 +53,7 @@ export const messagePages: readonly SessionPage[] = [
       }
       const found = await listMessages(read, accountId, search, page)
       const { rows, next } = pageOf(found, list.limit)
+      // The page names the customer of the filter even if no message matches.
       const rowsWithDebtor = debtor_id === undefined ? rows : [...rows, { debtor_id }]
       const customers = await readNames(read, accountId, rowsWithDebtor)
       const awaitingApproval = await countAwaitingApproval(read, accountId)
@@ -71,9 +72,9 @@ export const messagePages: readonly SessionPage[] = [
     async handle({ session, id, now }, { database: { read } }) {
       const { id: accountId } = session.account
       const row = (await findMessage(read, accountId, id)) ?? notFound('message', id)
-      const covered = (await readCoveredInvoices(read, accountId, [id])).get(id) ?? []
-      const [invoices, history, names, text] = await Promise.all([
-        covered.length === 0 ? [] : findInvoices(read, accountId, covered),
+      const coveredIds = (await readCoveredInvoices(read, accountId, [id])).get(id) ?? []
+      const [invoices, history, names, messageHtml] = await Promise.all([
+        coveredIds.length === 0 ? [] : findInvoices(read, accountId, coveredIds),
         readHistory(read, accountId, id),
         readNames(read, accountId, [row]),
         findMessageHtml(read, accountId, id),
@@ -81,11 +82,11 @@ export const messagePages: readonly SessionPage[] = [
       const view = {
         ...{ session, row, invoices, history, now },
         customerName: names.get(row.debtor_id) ?? '',
-        hasHtml: text !== undefined,
+        hasHtml: messageHtml !== undefined,
       }
       return {
         json: {
-          ...renderMessage(row, covered),
+          ...renderMessage(row, coveredIds),
           body: row.body,
           history: history.map(({ status, detail, created_at }) => ({
             status,
@@ -99,12 +100,14 @@ export const messagePages: readonly SessionPage[] = [
   },
   {
     method: 'GET',
-    path: MESSAGE_TEXT_PATH,
+    path: MESSAGE_HTML_PATH,
     async handle({ session, id }, { database: { read } }) {
       // The security headers prevent scripts and requests in this document.
       const { id: accountId } = session.account
-      const text = (await findMessageHtml(read, accountId, id)) ?? notFound('message', id)
-      return { document: embedLogo(text.html, await findLogo(read, accountId, text.logo_id)) }
+      const message = (await findMessageHtml(read, accountId, id)) ?? notFound('message', id)
+      return {
+        document: embedLogo(message.html, await findLogo(read, accountId, message.logo_id)),
+      }
     },
   },
 ]

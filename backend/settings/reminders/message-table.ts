@@ -33,7 +33,7 @@ const KIND_WORDS: Readonly<Record<MessageRow['kind'], string>> = {
   reply: 'Reply',
 }
 
-/** Returns the kind and the stage, e.g. `Firm reminder`. */
+/** Returns the kind and the stage, e.g. `Firm reminder`. The stage of a courtesy reminder is stored as null. */
 export function messageName({ kind, stage }: Pick<MessageRow, 'kind' | 'stage'>): string {
   if (kind !== 'reminder') return KIND_WORDS[kind]
   if (stage === null) return 'Courtesy reminder'

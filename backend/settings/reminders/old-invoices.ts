@@ -40,6 +40,7 @@ export const oldInvoicePages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/chase`,
     adminsOnly: ADMINS_ONLY,
+    // The number of invoices that earlier requests of the same form have resumed.
     expected: { texts: ['chased'] },
     async handle(request, deps) {
       const { session, fields, wantsJson } = request

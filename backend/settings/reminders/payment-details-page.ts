@@ -110,7 +110,7 @@ export interface PaymentForm {
   readonly isNew: boolean
 }
 
-/** The currency is not a part of the details, and is always sent. */
+/** Omits the currency: it identifies the details, so it must count as sent even if it has its first value. */
 function shownOf({ currency: _, ...details }: PaymentValues): ShownValues {
   return details
 }

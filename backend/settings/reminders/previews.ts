@@ -48,6 +48,7 @@ export function createPreviews(waitMs = WAIT_MS): Previews {
     const startedAtMs = performance.now()
     const preview = compute().then((messages) => ({ messages, at: now }))
     const computation: Computation = { preview, tookMs: undefined, startedAt: now }
+    // Moves the key to the end, because the loop removes the first keys.
     computations.delete(key)
     computations.set(key, computation)
     for (const oldest of computations.keys()) {

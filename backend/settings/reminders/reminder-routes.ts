@@ -40,7 +40,7 @@ export function reminderPages(): readonly SessionPage[] {
           accountId,
         )
         const view = {
-          ...{ session, now, days, day, preview, holidays, chaseFrom, awaitingApproval },
+          ...{ session, now, daysAhead: days, day, preview, holidays, chaseFrom, awaitingApproval },
           ...{ currenciesWithoutPaymentDetails, oldInvoices },
         }
         return {

@@ -27,7 +27,7 @@ export interface RemindersView {
   readonly session: Session
   readonly now: Date
   /** How many days the preview covers. */
-  readonly days: number
+  readonly daysAhead: number
   /** The only day that the page shows; undefined for all days. */
   readonly day: string | undefined
   /** Undefined while the preview is being computed. */
@@ -110,14 +110,14 @@ function renderNothing(isBlocked: boolean): Html {
 
 /** Returns all days from the Monday of the first week to the Sunday of the last. */
 function daysOf(
-  { session, now, days, holidays }: RemindersView,
+  { session, now, daysAhead, holidays }: RemindersView,
   planned: readonly PreviewedMessage[],
 ): Day[] {
   const { timezone } = session.account
   const byDay = Map.groupBy(planned, ({ at }) => todayIn(timezone, new Date(at)))
   const today = todayIn(timezone, now)
   const first = addDays(today, -weekdayOf(today))
-  const last = addDays(today, days)
+  const last = addDays(today, daysAhead)
   const count = Math.ceil((daysBetween(first, last) + 1) / 7) * 7
   return Array.from({ length: count }, (_, index) => {
     const date = addDays(first, index)
@@ -167,6 +167,7 @@ function renderDay(
   })}</span></a></li>`
 }
 
+/** The stage of a courtesy reminder is stored as null. */
 function stageOf({ stage }: PreviewedMessage): LadderStage {
   return stage ?? 'courtesy'
 }
@@ -210,11 +211,11 @@ function renderMessage(
   return html`<li class="card"><div><span class="stage ${stageOf(message)}">${STAGE_WORDS[stageOf(message)]}</span>
 <strong><a href="/settings/customers/${debtorId}" translate="no">${debtorName}</a></strong>
 <span class="detail">${renderInvoices(invoices)}${refusal === null && ` · ${isUndecided ? 'after approval' : `from ${time.format(new Date(at))}`}`}</span>
-${refusal === null ? requiresApproval && renderApproval(message) : html`<span class="detail why">${reasonWords(refusal.reason)}: ${refusal.detail}</span>`}</div>
+${refusal === null ? requiresApproval && renderApprovalBadge(message) : html`<span class="detail why">${reasonWords(refusal.reason)}: ${refusal.detail}</span>`}</div>
 <div class="figure">${sumsOf(invoices).map(([currency, amount]) => html`<span class="sum">${renderMoney(amount, currency)}</span>`)}</div></li>`
 }
 
-function renderApproval({ message }: PreviewedMessage): Html {
+function renderApprovalBadge({ message }: PreviewedMessage): Html {
   if (message?.status === 'approved') return html`<span class="badge active">Approved</span>`
   return message?.status === 'awaiting_approval'
     ? html`<a class="badge held" href="/settings/approvals/${message.id}">Awaits approval</a>`
@@ -235,7 +236,7 @@ function sumsOf(invoices: PreviewedMessage['invoices']): [currency: string, amou
   return [...sums]
 }
 
-/** Groups blocked reminders by reason, most frequent first. */
+/** Groups blocked reminders by reason, most frequent first. Their times are not shown, so any time zone will do. */
 function renderBlocked(blocked: readonly PreviewedMessage[]): Html {
   const byReason = [...Map.groupBy(blocked, ({ refusal }) => refusal?.reason ?? '')].sort(
     ([, a], [, b]) => b.length - a.length,

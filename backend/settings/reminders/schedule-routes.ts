@@ -147,7 +147,7 @@ async function readCustomerSchedule({ session, id }: SessionRequest, reader: Rea
   return { row, ladder: readLadder(row.ladder), settings }
 }
 
-/** The form of a customer has no fields for the reply address and the money on account. */
+/** The form of a customer shows only the ladder, so the other values are not used. */
 function customerValuesOf(ladder: Ladder | undefined, settings: ChasingSettings): ScheduleValues {
   const others = { replyTo: null, applyCredit: 'manual' } as const
   return valuesOf({ ...settings, ladder: ladder ?? settings.ladder, ...others })
@@ -165,12 +165,16 @@ function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedu
   }
 }
 
+/**
+ * Returns the ladder of the request. Stages that were not sent are those of `current`. Only the courtesy may be empty:
+ * an empty field of another stage becomes NaN, which the validation of the ladder rejects.
+ */
 function ladderOf(fields: Fields, current: Ladder): Ladder {
-  const days = (stage: keyof Ladder) =>
+  const daysAt = (stage: keyof Ladder) =>
     fields.has(`ladder/${stage}`) ? fields.number(`ladder/${stage}`) : current[stage]
-  const required = (stage: Exclude<keyof Ladder, 'courtesy'>) => days(stage) ?? Number.NaN
+  const required = (stage: Exclude<keyof Ladder, 'courtesy'>) => daysAt(stage) ?? Number.NaN
   return {
-    courtesy: days('courtesy'),
+    courtesy: daysAt('courtesy'),
     friendly: required('friendly'),
     reminder: required('reminder'),
     firm: required('firm'),

@@ -1,6 +1,7 @@
 /**
- * The routes of the sender of reminders: a name and a logo. A change requires that the password was entered recently:
- * otherwise, a person who finds an open session could write another bank account into the reminders.
+ * The routes of the sender of reminders: a name and a logo. A new name or logo requires that the password was entered
+ * recently: otherwise, a person who finds an open session could write another bank account into the reminders. The logo
+ * can be removed without the password.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount } from '../../accounts/accounts.ts'

@@ -1,7 +1,7 @@
 /**
- * The routes of wording: the texts of reminders by stage and language, their preview, and test mails. A change requires
- * that the password was entered recently: otherwise, a person who finds an open session could write another bank account
- * into the reminders.
+ * The routes of wording: the texts of reminders by stage and language, their preview, and test mails. A new text
+ * requires that the password was entered recently: otherwise, a person who finds an open session could write another
+ * bank account into the reminders. The default can be restored without the password.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount, lockAccount } from '../../accounts/accounts.ts'
@@ -61,6 +61,9 @@ const EXPECTED: Expected = { texts: [...WORDING_FIELDS, 'invoice'], shown: true 
 /** Each text is changed independently of the others. */
 const TEXTS = WORDING_FIELDS.map((name) => [name] as const)
 
+/** Instead of an invoice number: `readSample` then chooses the invoice. */
+const ANY_INVOICE = ''
+
 export const wordingPages: readonly SessionPage[] = [
   {
     method: 'GET',
@@ -89,7 +92,7 @@ export const wordingPages: readonly SessionPage[] = [
       const key = keyOf(id)
       const own = await findWording(deps.database.read, session.account.id, key)
       const values = own ?? defaultWording(key.stage, key.language)
-      const sample = await readSample(request, deps, key, values, '')
+      const sample = await readSample(request, deps, key, values, ANY_INVOICE)
       const invoice = sample.invoice?.number ?? ''
       const isChanged = own !== undefined
       const view = { session, key, values, stored: values, isChanged, isUnsaved: false, invoice }
@@ -100,7 +103,8 @@ export const wordingPages: readonly SessionPage[] = [
     },
   },
   {
-    // The request must contain all texts: an omitted text counts as empty.
+    // JSON must contain all texts, because an omitted text counts as empty. A text that a form does not change keeps
+    // its stored value.
     method: EDIT_METHODS,
     path: `${PATH}/{id}`,
     adminsOnly: ADMINS_ONLY,
@@ -138,7 +142,7 @@ export const wordingPages: readonly SessionPage[] = [
     async handle(request, deps) {
       const key = keyOf(request.id)
       const wording = await currentWording(deps.database.read, request.session.account.id, key)
-      return respondWithPreview(deps, await readSample(request, deps, key, wording, ''))
+      return respondWithPreview(deps, await readSample(request, deps, key, wording, ANY_INVOICE))
     },
   },
   {
@@ -202,9 +206,9 @@ async function readSentView(request: SessionRequest, deps: SettingsDeps) {
   const { session, id, fields } = request
   const key = keyOf(id)
   const own = await findWording(deps.database.read, session.account.id, key)
-  const values = { ...defaultWording(key.stage, key.language), ...sentWording(fields) }
+  const values = sentWording(fields)
   const sent = fields.text('invoice').trim()
-  const sample = sent === '' ? await readSample(request, deps, key, values, '') : undefined
+  const sample = sent === '' ? await readSample(request, deps, key, values, ANY_INVOICE) : undefined
   return {
     session,
     key,
@@ -240,8 +244,9 @@ function sentWording(fields: Fields): Wording {
 }
 
 /**
- * If the number is empty, the sample is about the unpaid invoice with the earliest due date or, if nothing is owed, a
- * made-up invoice. Throws `validation_failed` at `/invoice`.
+ * Returns a sample of a reminder with this wording. If the number is empty, as `ANY_INVOICE` is, the sample is about
+ * the unpaid invoice with the earliest due date or, if nothing is owed, a made-up invoice. Throws `validation_failed`
+ * at `/invoice`.
  */
 async function readSample(
   { session, now }: SessionRequest,

@@ -12,7 +12,7 @@ export interface Confirmation {
   readonly title: string
   /** The path of the section's entry in the navigation. */
   readonly section: string
-  /** The target of the Cancel link. */
+  /** The page from which the user came: the target of the Cancel link and of the link at the top. */
   readonly back: { readonly path: string; readonly name: string }
   /** The consequences of the action. */
   readonly consequences: Html

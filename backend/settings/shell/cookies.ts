@@ -62,7 +62,7 @@ export function isLoopback(url: string): boolean {
   return /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(new URL(url).hostname)
 }
 
-/** Without `maxAgeSeconds`, the browser deletes the cookie when it is closed. */
+/** Without `maxAgeSeconds`, the cookie lasts until the browser is closed. */
 function cookie(plainName: string, isSecure: boolean, maxAgeSeconds?: number): Cookie {
   const name = isSecure ? `__Host-${plainName}` : plainName
   const attributes = `Path=/; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`

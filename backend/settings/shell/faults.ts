@@ -32,7 +32,10 @@ const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
   duplicate_invoice_number: 'number',
 }
 
-/** Returns the problem with faults that point to the form's fields and, if a field has a label, begin with it. */
+/**
+ * Returns the problem with faults that a form can show: the fault of a field with a label points to this field, and
+ * names the field by its label. Faults of fields without a label do not change.
+ */
 export function withFieldLabels(problem: Problem, labels: Labels): Problem {
   const duplicate = DUPLICATE_FIELDS[problem.code]
   if (duplicate !== undefined) {
@@ -44,6 +47,7 @@ export function withFieldLabels(problem: Problem, labels: Labels): Problem {
   if (!Array.isArray(errors)) return problem
   const relabeled = errors.map((error) => {
     const path = String(error.pointer).slice(1)
+    // The form may call a field by its path, e.g. `ladder/final`, or only by the last member of the path.
     const member = path.split('/').at(-1) ?? ''
     const field = labels[path] === undefined ? member : path
     const label = labels[field]

@@ -19,8 +19,9 @@ const FORM_FIELDS_MAX = 100
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * The field of a form that changes a record, with the values that the form showed at first. A field that still has its
- * first value counts as not sent, so that saving the form does not revert what another person has changed meanwhile.
+ * The hidden field with the values that a form for changing a record showed at first. Any other field that still has
+ * its first value counts as not sent. Without this, saving the form would revert what another person has changed
+ * meanwhile.
  */
 export const SHOWN = 'shown'
 
@@ -30,7 +31,10 @@ export const PASSWORD = 'password'
 /** The field with the id of the user for whom a form was rendered. */
 export const FORM_USER = 'form_user'
 
-/** The fields that a form does not repeat from another form: it has its own token and user, and the password is secret. */
+/**
+ * The fields that a form does not repeat from another form: the repeating form has a CSRF token and a user of its own,
+ * and the password is secret.
+ */
 const OWN_FIELDS: readonly string[] = ['csrf_token', FORM_USER, PASSWORD]
 
 /** A field as it was sent. */
@@ -56,14 +60,18 @@ export interface Expected {
    * not UTF-8 become U+FFFD.
    */
   readonly file?: string
-  /** Whether the form contains the field `SHOWN`. */
+  /** Whether the form may contain the field `SHOWN`. A JSON body must not. */
   readonly shown?: true
   /** Whether the form may contain the field `PASSWORD`. A JSON body must not. */
-  readonly password?: boolean
+  readonly acceptsPassword?: boolean
   /** Like `file`, for a binary file. Its content is converted to base64, as in a JSON body. */
   readonly binaryFile?: string
 }
 
+/**
+ * The fields of one request. A field counts as not sent if it still has the value that the form showed at first, see
+ * `SHOWN`. Only `formText` and `entries` also return the values of such fields.
+ */
 export class Fields {
   readonly isJson: boolean
   readonly #sent: ReadonlyMap<string, readonly string[]>
@@ -88,7 +96,10 @@ export class Fields {
     return this.#values.has(name)
   }
 
-  /** Whether a missing field keeps its value. In a form without the field `SHOWN`, a missing list is empty. */
+  /**
+   * Whether a field that counts as not sent keeps its stored value. Without the field `SHOWN`, a list that a form omits
+   * is empty.
+   */
   get isPartial(): boolean {
     return this.isJson || this.has(SHOWN)
   }
@@ -258,7 +269,10 @@ function readForm(body: Uint8Array, expected: Expected): Fields {
   return fieldsOfForm([...new URLSearchParams(decode(body))], expected)
 }
 
-/** The name of the file becomes the field `NAME_name`. Throws `Problem` 400. */
+/**
+ * Returns the fields of the form. An uploaded file becomes two fields: if `file` is `logo`, they are `logo` with the
+ * content and `logo_name` with the name of the file. Throws `Problem` 400.
+ */
 async function readParts(
   body: Uint8Array<ArrayBuffer>,
   type: string,
@@ -291,17 +305,17 @@ function fieldsOfForm(
   pairs: readonly (readonly [name: string, value: string])[],
   expected: Expected,
 ): Fields {
-  const { texts = [], secrets = [], lists: named = [], numbers = [], rows = {} } = expected
-  const { file, shown, password } = expected
+  const { texts = [], secrets = [], lists: plainLists = [], numbers = [], rows = {} } = expected
+  const { file, shown, acceptsPassword } = expected
   const inRows = Object.entries(rows).flatMap(([name, members]) =>
     membersOfRows(members).map((member) => `${name}/${member}`),
   )
-  const lists = [...named, ...inRows]
+  const lists = [...plainLists, ...inRows]
   const single = [
     ...['csrf_token', FORM_USER],
     ...[...texts, ...secrets, ...numbers],
     ...(shown ? [SHOWN] : []),
-    ...(password ? [PASSWORD] : []),
+    ...(acceptsPassword ? [PASSWORD] : []),
   ]
   const values = new Map<string, string[]>()
   if (pairs.length > FORM_FIELDS_MAX) throw badForm('The form has too many fields.')

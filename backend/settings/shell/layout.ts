@@ -144,14 +144,14 @@ export function renderCopyField(id: string, label: string, text: string): Html {
 }
 
 /**
- * Renders a hidden field with the values that are stored when the form is rendered. When it is submitted, `forms/`
- * compares them with the values that are stored then.
+ * Renders the hidden field `SHOWN` with the values that are stored when the form is rendered. When the form is sent, a
+ * field that still has such a value counts as not sent, see `Fields`.
  */
 export function renderHiddenStored(values: ShownValues): Html {
   return renderHidden(SHOWN, JSON.stringify(values))
 }
 
-/** Renders an option of a `select`. An undefined choice is the option with an empty value. */
+/** Renders an option of a `select`. If `chosen` is undefined, the option with an empty value is selected. */
 export function renderOption(value: string, text: string, chosen: string | undefined): Html {
   return html`<option value="${value}"${attribute('selected', value === (chosen ?? ''))}>${text}</option>`
 }

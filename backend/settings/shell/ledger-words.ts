@@ -115,10 +115,15 @@ export function blockReasonOf(
 }
 
 /**
- * Describes the next reminder about the invoice, or says why there is none. `block` is the reason why no reminder
- * reaches the customer. Until a reminder about the invoice is due, this reason is recorded only for the customer.
+ * Describes the next reminder about the invoice, or says why there is none. `customerBlock` is the reason why no
+ * reminder reaches the customer. Until a reminder about the invoice is due, this reason is recorded only for the
+ * customer.
  */
-export function nextReminderText(row: InvoiceRow, timezone: string, block?: string): string {
+export function nextReminderText(
+  row: InvoiceRow,
+  timezone: string,
+  customerBlock?: string,
+): string {
   if (row.status !== 'open' && row.status !== 'partially_paid') return '–'
   const { chasing_blocked_reason: blocked, chasing_next_stage: next } = row
   const at = row.chasing_next_action_at
@@ -130,7 +135,9 @@ export function nextReminderText(row: InvoiceRow, timezone: string, block?: stri
   }
   if (blocked !== null) return `Blocked: ${reasonWords(blocked)}`
   if (row.chasing_status === 'stopped') return 'Ended'
-  if (block !== undefined && next !== null) return `Blocked: ${reasonWords(block)}`
+  if (customerBlock !== undefined && next !== null) {
+    return `Blocked: ${reasonWords(customerBlock)}`
+  }
   if (next === null) return row.chasing_stage === 'final' ? 'All stages sent' : '–'
   return at === null ? STAGE_WORDS[next] : `${STAGE_WORDS[next]}, ${dayOf(at, timezone)}`
 }
@@ -195,6 +202,7 @@ const days = dateFormats('en-GB', { weekday: 'short', day: 'numeric', month: 'sh
 /** Formats a calendar date, e.g. as `24 Nov 2026`. */
 export const dateWords = calendarDateFormat('en-GB', { dateStyle: 'medium' })
 
+/** Renders the end of a pause. With null, the pause has no planned end. */
 export function renderUntil(until: string | null, timezone: string): Html {
   return until === null
     ? html`until someone resumes`

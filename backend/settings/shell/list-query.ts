@@ -97,7 +97,10 @@ export function pageOf<Row extends { readonly id: string }>(
   return { rows, next: fetched.length > limit ? (rows.at(-1)?.id ?? null) : null }
 }
 
-/** Returns the query for the first page, newest first. It fetches the extra row that `pageOf` needs. */
+/**
+ * Returns the query for the first page, newest first. The query fetches `limit` + 1 rows, because `pageOf` needs the
+ * extra row.
+ */
 export function newestRows(limit: number): Page {
   return { sort: 'created_at', direction: 'desc', fetch: limit + 1, after: undefined }
 }
@@ -122,6 +125,7 @@ export async function pageOldestFirst(...args: Parameters<typeof pageNewestFirst
   return { ...(await pageNewestFirst(...args)), direction: 'asc' }
 }
 
+/** Returns the JSON of a list, as in the API. */
 export function listOf<T>(data: readonly T[], next: string | null) {
   return { object: 'list', data, has_more: next !== null, next_cursor: next }
 }
@@ -156,8 +160,8 @@ export function renderPager(
   if (cursor === undefined && next === null) return undefined
   const trail = (list.value('trail') ?? '').split('.').filter((id) => id !== '')
   const limit = list.value('limit')
-  const linkTo = (to: string | undefined, steps: readonly string[]) =>
-    listPath(path, { ...filters, limit, cursor: to, trail: steps.slice(-TRAIL_MAX).join('.') })
+  const linkTo = (to: string | undefined, previous: readonly string[]) =>
+    listPath(path, { ...filters, limit, cursor: to, trail: previous.slice(-TRAIL_MAX).join('.') })
   // The first page has no cursor and is therefore not in the trail.
   const nextTrail = cursor === undefined ? [] : [...trail, cursor]
   return html`<nav class="pager" aria-label="Pages">

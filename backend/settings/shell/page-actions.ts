@@ -25,8 +25,8 @@ export interface RejectedAction {
 }
 
 /**
- * Returns the rejected action if the page has its form, which then shows the problem. Otherwise, the page shows the problem at
- * its top.
+ * Returns the rejected action if its form must show the problem: the page has this form, and the problem is about the
+ * form's fields. If the result is undefined, the page shows the problem at its top.
  */
 export function rejectedInForm(
   rejected: RejectedAction | undefined,

@@ -31,7 +31,10 @@ export interface SettingsDeps {
   readonly invitationCodes?: MailedCodes | undefined
   /** If it is absent, passwords cannot be reset by mail. */
   readonly resetCodes?: MailedCodes | undefined
-  /** If it is absent, no notice is mailed. */
+  /**
+   * Returns whether a notice to the address would be sent, written to a file, dropped or kept waiting. If it is absent,
+   * no notice is mailed.
+   */
   readonly noticeRouteOf?: MailServices['noticeRouteOf'] | undefined
   /** If it is undefined, the service has no host name, and passkeys cannot be used. */
   readonly relyingParty: RelyingParty | undefined
@@ -45,12 +48,13 @@ export interface SettingsDeps {
 
 export interface PageRequest extends Requester {
   readonly now: Date
+  /** The IP address of the client, which the gateway reports. */
   readonly address: string | undefined
   /** The User-Agent header. */
   readonly userAgent: string | undefined
-  /** The value of the session's cookie, valid or not. */
+  /** The value of the cookie `session`, valid or not. */
   readonly cookieToken: string | undefined
-  /** The value of the browser's own cookie, valid or not. */
+  /** The value of the cookie `browser`, which identifies the browser, valid or not. */
   readonly browserToken: string | undefined
   /** The `{id}` of the path. */
   readonly id: string
@@ -64,8 +68,8 @@ export interface SessionRequest extends PageRequest {
   readonly actionContext: ActionContext
   /**
    * Calls `perform` in a transaction, and resolves with its result. Also stores the message that the next page shows:
-   * `flash` is its name, or a function that returns its name and its undo. A script receives JSON instead of a page, so
-   * no message is stored.
+   * `flash` is its name, or a function that returns its name and its undo. A client that wants JSON receives
+   * no page, so no message is stored for it.
    */
   readonly performAction: <T>(
     flash: FlashName | ((result: T) => Flash & { readonly name: FlashName }),
@@ -73,7 +77,7 @@ export interface SessionRequest extends PageRequest {
   ) => Promise<T>
 }
 
-/** The methods of an edit: scripts send JSON with PUT; forms use POST, because they cannot send PUT. */
+/** The methods of an edit: JSON clients use PUT; forms use POST, because they cannot send PUT. */
 export const EDIT_METHODS = ['PUT', 'POST'] as const
 
 export interface Page<V extends PageRequest> {
@@ -101,9 +105,9 @@ export interface SessionPage extends Page<SessionRequest> {
 }
 
 /**
- * An action on many records is split into steps: each request changes records until this time after its beginning, and
- * the next request continues. A gateway waits ten seconds for a page, and reading after the changes takes as long as
- * reading before them.
+ * An action on many records is split into steps: each request changes records until this time after the request
+ * began, and the next request continues. A gateway waits ten seconds for a page. The other half of this time is left
+ * for reading after the changes, which takes as long as reading before them.
  */
 const STEP_MS = 5000
 /** Without a minimum, no step would change anything on a machine that is so busy that reading takes all of the time. */

@@ -53,9 +53,9 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
       )
     }
     const fields = await sessionFieldsOf(request, page)
-    const accepted = hasToken(request, fields, session.token)
+    const pageToHandle = hasToken(request, fields, session.token)
       ? page
-      : formShownAgain(request, page, fields, session)
+      : pageShowingFormAgain(request, page, fields, session)
     // All transactions of the page run for the account, because transactions of different accounts take turns.
     const depsOfAccount = { ...deps, database: databaseOf(deps.database, session.account.id) }
     const requestIn = (current: Session): SessionRequest => {
@@ -68,10 +68,11 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
         performAction: createPerformAction(depsOfAccount, current.token, pageRequest.wantsJson),
       }
     }
-    const confirmation = requiresRecentPassword(accepted, fields)
+    const confirmation = requiresRecentPassword(pageToHandle, fields)
       ? await requireRecentPassword(request, requestIn(session), depsOfAccount)
       : { session }
     if ('response' in confirmation) return confirmation.response
+    // The session has been ended while the password was verified.
     if (confirmation.session === undefined) return rejectWithoutSession(request, page)
     const token = await refreshSession(depsOfAccount.database, confirmation.session, now)
     const current = { ...confirmation.session, token }
@@ -79,7 +80,12 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     try {
       // The role may have changed while the password was verified.
       checkRole(page, current)
-      const response = await respondWithPage(accepted, requestIn(current), depsOfAccount, request)
+      const response = await respondWithPage(
+        pageToHandle,
+        requestIn(current),
+        depsOfAccount,
+        request,
+      )
       return token === session.token ? response : { token, ...response }
     } catch (error) {
       if (token !== session.token) storeErrorCookie(request, deps.cookies.session.set(token))
@@ -99,6 +105,8 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     const secret = given !== undefined && /^[\w-]{43}$/.test(given) ? given : createToken()
     const fields = await fieldsOf(request, page)
     if (page.method !== 'GET' && !fields.isJson) {
+      // A request without a body and a media type counts as a form. Without this check, the error for a JSON client
+      // would say that its page is out of date.
       if (request.headers['content-type'] === undefined) throw unsupportedType()
       if (!hasToken(request, fields, secret)) throw outdatedPage()
     }
@@ -110,8 +118,8 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     if (response.completesLogin) return afterLogin(request, { ...response, cookies }, deps)
     if (cookies.length > 0) return { ...response, cookies }
     const isForm = response.page !== undefined && !pageRequest.wantsJson
-    const isNew = secret !== given && (isForm || response.bindsBrowser)
-    return isNew ? { ...response, cookies: [deps.cookies.login.set(secret)] } : response
+    const needsLoginCookie = secret !== given && (isForm || response.bindsBrowser)
+    return needsLoginCookie ? { ...response, cookies: [deps.cookies.login.set(secret)] } : response
   })
 }
 
@@ -146,7 +154,7 @@ function canShowAgain(request: Request, { rerender, expected = {} }: SessionPage
  * Returns a page that does nothing but show the form again. Throws `invalid_csrf_token` if the form cannot be shown again.
  * A form of another user, who has used the same browser before, is never shown.
  */
-function formShownAgain(
+function pageShowingFormAgain(
   request: Request,
   page: SessionPage,
   fields: Fields,
@@ -188,12 +196,12 @@ function afterLogin(
 function createPerformAction(
   { database }: SettingsDeps,
   token: string,
-  isScript: boolean,
+  omitsFlash: boolean,
 ): SessionRequest['performAction'] {
   return (flash, perform) =>
     database.transaction(async (tx) => {
       const result = await perform(tx)
-      if (isScript) return result
+      if (omitsFlash) return result
       const { name, undo } = typeof flash === 'string' ? { name: flash } : flash(result)
       await setFlash(tx, token, name, undo)
       return result
@@ -305,10 +313,10 @@ function sessionOf(request: Request, { database, cookies }: SettingsDeps, now: D
   return findSession(database.read, cookies.session.read(request.raw.req.headers.cookie), now)
 }
 
-/** A form that needs a recent password may contain it. */
+/** A form of a page that needs a recent password may contain the password, in addition to the page's own fields. */
 function sessionFieldsOf(request: Request, page: SessionPage): Promise<Fields> {
-  const password = page.needsRecentPassword !== undefined
-  return fieldsOf(request, { ...page, expected: { ...page.expected, password } })
+  const acceptsPassword = page.needsRecentPassword !== undefined
+  return fieldsOf(request, { ...page, expected: { ...page.expected, acceptsPassword } })
 }
 
 async function fieldsOf(

@@ -25,10 +25,13 @@ const CONFIRMED_MS = 15 * 60_000
 const FORM_MS = 5 * 60_000
 
 /**
- * Returns the session if its password was entered recently. If this request contains the password, the session has a new
- * token and the user's present role; it is undefined if it has been ended in the meantime. Otherwise, returns the response that requests the password: for a GET, a redirect to `CONFIRM_PATH`; for a form
- * that was sent, a page that keeps the form. This page sends the form again, with the password, so that nothing has to be
- * entered twice. Throws `confirmation_required` if a script sent the request.
+ * Returns the session if the password was entered recently, or if this request contains it. In the second case, the
+ * session has a new token and the user's present role, or is undefined if the session has been ended in the meantime.
+ *
+ * If the password is missing or wrong, returns the response that requests it: for a GET, a redirect to `CONFIRM_PATH`;
+ * for a form that was sent, a page that keeps the form. This page sends the form again, with the password, so that
+ * nothing has to be entered twice. A client that wants JSON cannot send the password here: throws
+ * `confirmation_required`.
  */
 export async function requireRecentPassword(
   request: Request,
@@ -51,7 +54,7 @@ export async function requireRecentPassword(
     action: request.path,
     fields: fields.entries(),
     hint: 'Nothing was changed yet. Enter your password to continue with what you entered.',
-    back: pageOf(request),
+    back: nearestPagePath(request),
   }
   const requestPassword = (
     status: number,
@@ -78,7 +81,8 @@ export async function requireRecentPassword(
 }
 
 /** Returns the nearest path that has a page: the path of an action may have none, but a path above it does. */
-function pageOf({ path, server }: Request): string {
+function nearestPagePath({ path, server }: Request): string {
+  // A GET of the logo returns a picture, which is no page.
   const hasPage = (candidate: string) =>
     candidate !== LOGO_PATH && server.match('get', candidate)?.method === 'get'
   const parts = path.split('/')
@@ -96,7 +100,7 @@ export async function checkOwnPassword(
   field: string,
 ) {
   const { user, account } = session
-  // Counted separately from logins: otherwise, anyone could block the confirmation with wrong passwords.
+  // Counted separately from logins: otherwise, anyone could block the confirmation by failed logins.
   const guesser = { purpose: 'confirmation', subject: user.id, address } as const
   await database.transaction((tx) => countGuess(tx, guesser, now))
   const { password_hash } = await getUser(database.read, account.id, user.id)

@@ -14,6 +14,7 @@ import type { Cookies } from './cookies.ts'
 export interface Frame {
   readonly session: Session | undefined
   readonly csrfToken: string
+  /** The message to show once, as `setFlash` stores it; a plain name is a message without Undo. */
   readonly flash: string | null
   /** The active kill switch, if any. */
   readonly killSwitch: KillSwitch | undefined

@@ -34,11 +34,11 @@ const HEADERS: Readonly<Record<string, string>> = {
   vary: 'Accept, Cookie',
 }
 
-export const MESSAGE_TEXT_PATH = '/settings/messages/{id}/html'
+export const MESSAGE_HTML_PATH = '/settings/messages/{id}/html'
 export const WORDING_PREVIEW_PATH = '/settings/wording/{id}/preview'
 
 /** For the HTML of a mail in an iframe of our pages: inline styles are allowed, scripts and requests are not. */
-const MESSAGE_TEXT_HEADERS: Readonly<Record<string, string>> = {
+const MAIL_HTML_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy':
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'self'",
   'x-frame-options': 'SAMEORIGIN',
@@ -52,15 +52,18 @@ const LOGO_HEADERS: Readonly<Record<string, string>> = {
   'content-disposition': 'inline; filename="logo"',
 }
 
-/** The pages that show the HTML of a mail in an iframe. */
+/**
+ * The routes of pages that show the HTML of a mail in an iframe. `LOGO_PATH` is one of them: if an uploaded logo is
+ * rejected, its response is the page of the sender.
+ */
 const FRAMING_PAGES = /^\/settings\/(?:(?:messages|approvals|wording)\/\{id\}|sender(?:\/logo)?$)/
 
-function headersOf(path: string, isPicture: boolean): Readonly<Record<string, string>> {
-  if (/^\/(?:docs|mail)/.test(path)) return COMMON_HEADERS
-  if (path === MESSAGE_TEXT_PATH || path === WORDING_PREVIEW_PATH)
-    return { ...HEADERS, ...MESSAGE_TEXT_HEADERS }
-  if (path === LOGO_PATH && isPicture) return { ...HEADERS, ...LOGO_HEADERS }
-  if (!FRAMING_PAGES.test(path)) return HEADERS
+function headersOf(routePath: string, isPicture: boolean): Readonly<Record<string, string>> {
+  if (/^\/(?:docs|mail)/.test(routePath)) return COMMON_HEADERS
+  if (routePath === MESSAGE_HTML_PATH || routePath === WORDING_PREVIEW_PATH)
+    return { ...HEADERS, ...MAIL_HTML_HEADERS }
+  if (routePath === LOGO_PATH && isPicture) return { ...HEADERS, ...LOGO_HEADERS }
+  if (!FRAMING_PAGES.test(routePath)) return HEADERS
   return { ...HEADERS, 'content-security-policy': `${CONTENT_SECURITY_POLICY}; frame-src 'self'` }
 }
 
