@@ -85,6 +85,8 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const rateLimiter = createRateLimiter(settings, metrics, log)
   const usage = createUsageReporter(backends, rateLimiter, log)
   const authenticator = new Authenticator(backends)
+  // A slow client can occupy a connection with its streamed response. Streams therefore get at most half as many
+  // connections as there are to one backend.
   const streamsMax = Math.ceil(connections / 2)
   const forwarder = createForwarder({ backends, timeoutMs, waitMs, streamsMax, log })
   const budget = createBudget(settings, addresses, log)

@@ -19,7 +19,7 @@ const V8_FLAGS = [
 const isFlagged = V8_FLAGS.every((flag) => process.execArgv.includes(flag))
 // `execve` starts Node again with the flags in the same process, which keeps its pid and its standard
 // streams. Where `execve` does not exist (on Windows), the gateway runs without the flags, and is slower.
-// Workers of `cluster` inherit the flags.
+// Workers of `cluster`, which have `process.send`, inherit the flags.
 if (!isFlagged && process.execve !== undefined && process.send === undefined) {
   const command = [...V8_FLAGS, ...process.execArgv, ...process.argv.slice(1)]
   process.execve(process.execPath, [process.execPath, ...command], process.env)

@@ -78,8 +78,8 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     const started = { worker, operationsUrl }
     running.set(worker.id, started)
     ticketKeys.share(worker)
-    // The worker may have read the settings before they changed. It gets the signal only now, because a signal during its
-    // start could have ended it.
+    // The worker may have read the settings before the reload. It gets the signal only now, because the signal could
+    // have ended the worker while it was starting.
     if (reloads > reloadsBefore) worker.process.kill('SIGHUP')
     const heartbeat = watchHeartbeat(started, log)
     worker.once('exit', (code, signal) => {

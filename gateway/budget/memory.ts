@@ -98,6 +98,7 @@ export class Memory {
       partition.bytes += bytes
       client.bytes[partition.name] += bytes
     }
+    // Behind a proxy, the client of a call has no connections: they all belong to the proxy.
     if (client.connections === 0) this.#clients.release(client)
     return canAdd
   }
@@ -135,6 +136,7 @@ export class Memory {
       }
       client.connections--
     } while (!fits)
+    // If the bytes do not fit, the connection that needs them is usually closed, or its body rejected. It counts too.
     this.#onEvict(exceedsClientLimit ? 'client_memory' : 'memory', fits ? evicted : evicted + 1)
     return fits
   }

@@ -46,6 +46,7 @@ function inTurns(read: (bytes: Buffer) => void) {
   return function readPart(this: Socket, bytes: Buffer): void {
     bytesOfTurn += bytes.length
     read(bytes)
+    // A socket that `read` has paused must stay paused until its reader resumes it.
     if (bytesOfTurn < BYTES_PER_TURN || this.isPaused()) return
     bytesOfTurn = 0
     this.pause()

@@ -23,6 +23,7 @@ export class BodyReceiver {
   readonly #rateMin: number
   readonly #onBytes: () => boolean
   #pending: PendingBody | undefined
+  /** Whether the body of the call in progress was read to its end. */
   #isRead = false
   #isAbandoned = false
   #bytes = 0

@@ -27,7 +27,10 @@ import {
   type WholeResponse,
 } from './response.ts'
 
-/** The status that is recorded for a call whose client closed its connection before the response. Nothing is sent. */
+/**
+ * The status that is recorded for a call whose connection was closed before the response, usually by the client.
+ * Nothing is sent.
+ */
 const CLIENT_GONE = 499
 
 export interface CallServerOptions {
@@ -102,7 +105,7 @@ export class CallServer {
         const outcome = await this.#options.serve(call.record.head, call)
         response = outcome instanceof Problem ? this.#responseTo(outcome, call) : outcome
       } catch (error) {
-        // The client has closed its connection, so there is no one to respond to.
+        // The connection is closed, so no response can be sent.
         if (!connection.isOpen) return
         if (call.record.head === undefined) this.#options.onInvalidHead(call, raw.fields)
         response = this.#responseTo(error, call)

@@ -312,7 +312,8 @@ export class Connection implements CallConnection, BudgetedConnection {
   /** Closes the connection or aborts the call if a deadline has passed. Updates `isOld`. */
   checkDeadlines(now: number): void {
     this.#isOld = now > this.#oldFrom
-    // A client that has closed its half may still be receiving a response. `isLate` limits the time for this.
+    // A client that has closed its half may still be receiving a response, for which `ResponseWriter.isLate` limits the
+    // time.
     if (now > this.#halfClosedDeadline && !this.#writer.isWriting) this.destroy()
     else if (this.#writer.isLate(now)) {
       this.#context.onResponseTimeout(this.#call)
@@ -404,6 +405,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     this.#updateMemory()
   }
 
+  /** Closes the gateway's half of the connection, and drops the bytes that still arrive. See `LINGER_MS`. */
   #closeSoon(): void {
     this.#isClosing = true
     releaseBuffer(this.#requests.clear())

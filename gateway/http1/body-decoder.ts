@@ -115,7 +115,7 @@ class ChunkedDecoder implements BodyDecoder {
     return false
   }
 
-  /** Parses the line at the beginning of `bytes`. */
+  /** Parses the line at the beginning of `bytes`. Returns whether it is the empty line that ends the body. */
   #readTrailer(bytes: Buffer, length: number): boolean {
     if (length === 0) return true
     const line = bytes.toString('latin1', 0, length)
@@ -126,14 +126,17 @@ class ChunkedDecoder implements BodyDecoder {
     return false
   }
 
+  /** Keeps the beginning of a line until its end arrives. Rejects it if it is certainly malformed or too long. */
   #keepPartialLine(): void {
     const line = this.#buffer.bytes
+    // An LF here has no CR before it. The line after a chunk's data is empty, so at most its CR can have arrived.
     if (line.includes(LF) || (this.#state === 'data end' && line.length > 1)) throw malformed()
     if (line.length > CHUNK_LINE_BYTES_MAX) {
       throw this.#state === 'trailer' ? headersTooLarge() : malformed()
     }
-    // The packet may be large, and its memory may be reused.
+    // The packet that contains the line may be large.
     this.#buffer.compact()
+    // The caller may reuse the memory of the packet.
     this.#buffer.detach()
   }
 }

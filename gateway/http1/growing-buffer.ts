@@ -23,7 +23,10 @@ export class GrowingBuffer {
     }
   }
 
-  /** Copies the buffered bytes. Must be called before the caller reuses their memory. */
+  /**
+   * Copies the buffered bytes, unless they are in memory that this buffer has allocated. Must be called before the
+   * caller reuses the memory of the bytes that it pushed.
+   */
   detach(): void {
     const { length, buffer } = this.#bytes
     if (length > 0 && buffer !== this.#memory) this.#bytes = Buffer.from(this.#bytes)
@@ -49,7 +52,7 @@ export class GrowingBuffer {
     return bytes
   }
 
-  /** Removes all bytes. Returns their memory, which is no longer used. */
+  /** Removes all bytes. Returns the buffer that contained them, so that the caller can release its memory. */
   clear(): Buffer {
     const { buffer } = this.#bytes
     const memory = buffer === this.#memory ? Buffer.from(buffer) : this.#bytes

@@ -116,8 +116,9 @@ export function clientRequestId(fields: readonly string[]): string | undefined {
 
 function checkSize(target: string, fields: readonly string[]): void {
   if (target.length > TARGET_BYTES_MAX) throw targetTooLong()
+  // One byte more is counted for each name and each value, in place of the colon and the line end.
   let bytes = fields.length
-  for (const part of fields) bytes += part.length
+  for (const nameOrValue of fields) bytes += nameOrValue.length
   if (fields.length / 2 > HEADERS_MAX || bytes > HEADER_BYTES_MAX) throw headersTooLarge()
 }
 
@@ -148,9 +149,9 @@ function duplicate(name: string): Http1Error {
 function checkHost(host: string | undefined): void {
   if (host === undefined) throw malformed('The Host header is missing.')
   if (PLAIN_HOST.test(host)) return
-  const [isHost, ipv6, port = '80'] = HOST.exec(host) ?? []
-  const isAddress = ipv6 === undefined || isIPv6(ipv6)
-  if (isHost === undefined || !isAddress || Number(port) > 65_535) {
+  const [match, ipv6, port = '80'] = HOST.exec(host) ?? []
+  const isInvalidIpv6 = ipv6 !== undefined && !isIPv6(ipv6)
+  if (match === undefined || isInvalidIpv6 || Number(port) > 65_535) {
     throw malformed('The Host header is not a host and port.')
   }
 }

@@ -34,6 +34,7 @@ export class RequestReader {
     return this.#buffer.bytes.length === 0
   }
 
+  /** The number of buffered bytes. */
   get length(): number {
     return this.#buffer.bytes.length
   }
@@ -91,6 +92,7 @@ export class RequestReader {
     if (bytes.length > REQUEST_HEAD_BYTES_MAX) throw this.#tooLong()
     if (hasInvalidByte(bytes, searched)) throw malformed()
     const lineEnd = bytes.indexOf('\r\n', 0, 'latin1')
+    // The request line is checked when its end has arrived, and not again with each later packet.
     if (lineEnd >= searched) parseRequestLine(bytes.toString('latin1', 0, lineEnd))
     this.#buffer.markSearched()
   }
@@ -117,6 +119,7 @@ function hasInvalidByte({ buffer, byteOffset, length }: Buffer, from: number): b
     if (offset === end) return false
     const byte = bytes[offset] ?? 0
     if ((byte >= SPACE && byte !== DELETE) || byte === TAB) continue
+    // A CR in the last byte and an LF in the first byte are accepted: the other half of the CRLF is not in these bytes.
     const next = offset + 1 < end ? bytes[offset + 1] : LF
     if (byte === CR ? next !== LF : byte !== LF || (offset > begin && bytes[offset - 1] !== CR))
       return true

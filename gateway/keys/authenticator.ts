@@ -1,8 +1,8 @@
 /**
  * Authenticates callers. Only the backend knows keys; the results of look-ups are cached by digest, never by
  * secret. A cached key is sufficient to forward a call, since the backend checks the key again on every call.
- * The pipeline calls `confirm` before it rejects a call because of the key's addresses, limit or scopes, or because of the
- * route or the body's size, and before it responds to OPTIONS.
+ * The pipeline calls `confirm` before it rejects a call because of the key's addresses, limit or scopes, or because of
+ * the route or the body's size, and before it responds to OPTIONS.
  */
 import { LRUCache } from 'lru-cache'
 import {
@@ -14,9 +14,9 @@ import {
 import { PRINCIPAL_LIFETIME_MS } from '../../shared/contract/principal.ts'
 import { Problem, type ProblemCode } from '../../shared/contract/problem.ts'
 import type { Backends } from '../upstream/backends.ts'
-import { KnownKeys } from './known-keys.ts'
+import { KnownKeyLookUps } from './known-keys.ts'
 import { type KeyVerdict, type KnownKey, type LookUpResult, lookUpKeys } from './look-up.ts'
-import { TooManyLookUps, UnknownKeys } from './unknown-keys.ts'
+import { TooManyLookUps, UnknownKeyLookUps } from './unknown-keys.ts'
 
 const SCHEME = 'bearer '
 const KEYS_CACHED_MAX = 100_000
@@ -80,9 +80,9 @@ interface LookUp {
 }
 
 export class Authenticator {
-  readonly #knownKeys: KnownKeys
-  readonly #unknownKeys: UnknownKeys
-  readonly #known = new LRUCache<string, KnownKey>({ max: KEYS_CACHED_MAX })
+  readonly #knownKeyLookUps: KnownKeyLookUps
+  readonly #unknownKeyLookUps: UnknownKeyLookUps
+  readonly #cachedKeys = new LRUCache<string, KnownKey>({ max: KEYS_CACHED_MAX })
   readonly #negativeCache = new LRUCache<string, KeyVerdict>({
     max: NEGATIVE_CACHE_MAX,
     ttl: NEGATIVE_CACHE_MS,
@@ -108,8 +108,12 @@ export class Authenticator {
   #refreshFrom = 0
 
   constructor(backends: Pick<Backends, 'request'>) {
-    this.#knownKeys = new KnownKeys((digests) => lookUpKeys(backends, digests, 'internal'))
-    this.#unknownKeys = new UnknownKeys((digests) => lookUpKeys(backends, digests, 'unknownKeys'))
+    this.#knownKeyLookUps = new KnownKeyLookUps((digests) =>
+      lookUpKeys(backends, digests, 'internal'),
+    )
+    this.#unknownKeyLookUps = new UnknownKeyLookUps((digests) =>
+      lookUpKeys(backends, digests, 'unknownKeys'),
+    )
   }
 
   /**
@@ -122,7 +126,7 @@ export class Authenticator {
     const secret = authorization.slice(SCHEME.length)
     if (!isBearer || secret.length !== API_KEY_LENGTH) throw malformedKey()
     const digest = digestApiKey(secret)
-    const cached = this.#known.get(digest)
+    const cached = this.#cachedKeys.get(digest)
     if (cached !== undefined) return { digest, prefix: '', cached }
     const key = parseApiKey(secret)
     if (key === undefined) throw malformedKey()
@@ -140,12 +144,14 @@ export class Authenticator {
    */
   peek(authorization: string | undefined): KnownKey | undefined {
     const secret = authorization?.slice(SCHEME.length)
-    return secret?.length === API_KEY_LENGTH ? this.#known.peek(digestApiKey(secret)) : undefined
+    return secret?.length === API_KEY_LENGTH
+      ? this.#cachedKeys.peek(digestApiKey(secret))
+      : undefined
   }
 
   /**
-   * Returns the cached key; undefined if it must be looked up. A cached key that is due is refreshed in the
-   * background.
+   * Returns the cached key of the credential; undefined if it is not cached, or was looked up too long ago. A cached
+   * key that is due is refreshed in the background.
    */
   findCached({ digest, cached }: Credential): KnownKey | undefined {
     const now = performance.now()
@@ -167,8 +173,8 @@ export class Authenticator {
   lookUp({ digest, prefix, cached }: Credential, client: string): Promise<KnownKey> {
     const running = this.#lookUps.get(digest)
     if (running !== undefined) return running.key
-    if (cached !== undefined) return this.#lookUp(digest)
-    return this.#track(digest, this.#unknownKeys.lookUp({ digest, prefix, client }))
+    if (cached !== undefined) return this.#lookUpKnown(digest)
+    return this.#track(digest, this.#unknownKeyLookUps.lookUp({ digest, prefix, client }))
   }
 
   /**
@@ -176,33 +182,33 @@ export class Authenticator {
    * calls share one look-up. Rejects as `lookUp` does.
    */
   confirm(digest: string, since: number): Promise<KnownKey> {
-    const cached = this.#known.get(digest)
+    const cached = this.#cachedKeys.get(digest)
     if (cached !== undefined && cached.lookedUpAt >= since) {
       return Promise.resolve(cached)
     }
     const running = this.#lookUps.get(digest)
-    if (running === undefined) return this.#lookUp(digest)
+    if (running === undefined) return this.#lookUpKnown(digest)
     if (running.startedAt >= since) return running.key
-    const lookUpAgain = () => this.#lookUp(digest)
+    const lookUpAgain = () => this.#lookUpKnown(digest)
     running.next ??= running.key.then(lookUpAgain, lookUpAgain)
     return running.next
   }
 
   /** Evicts a key that a backend reported as expired, and throws `Problem` 401 without a look-up. */
   rejectExpired(digest: string): never {
-    this.#known.delete(digest)
+    this.#cachedKeys.delete(digest)
     this.#negativeCache.set(digest, 'expired')
     throw invalidKey('expired')
   }
 
   counts(): AuthenticatorCounts {
-    const { queuedLookUps } = this.#unknownKeys
+    const { queuedLookUps } = this.#unknownKeyLookUps
     return {
       hits: this.#hits,
       misses: this.#misses,
       refusals: this.#refusals,
       lookUps: this.#outcomes,
-      known: this.#known.size,
+      known: this.#cachedKeys.size,
       refused: this.#negativeCache.size,
       inFlight: this.#lookUps.size - queuedLookUps + this.#due.size,
       queuedLookUps,
@@ -226,13 +232,13 @@ export class Authenticator {
     this.#due.clear()
     if (digests.length === 0) return
     this.#refreshes++
-    const lookUps = digests.map((digest) => this.#lookUp(digest))
+    const lookUps = digests.map((digest) => this.#lookUpKnown(digest))
     void Promise.allSettled(lookUps).then(() => this.#refreshes--)
   }
 
   /** Looks up a key that was found before. */
-  #lookUp(digest: string): Promise<KnownKey> {
-    return this.#track(digest, this.#knownKeys.lookUp(digest))
+  #lookUpKnown(digest: string): Promise<KnownKey> {
+    return this.#track(digest, this.#knownKeyLookUps.lookUp(digest))
   }
 
   #track(digest: string, lookUp: Promise<LookUpResult>): Promise<KnownKey> {
@@ -250,12 +256,12 @@ export class Authenticator {
   #cache(digest: string, result: LookUpResult): KnownKey {
     this.#outcomes[typeof result === 'string' ? result : 'found']++
     if (typeof result === 'string') {
-      this.#known.delete(digest)
+      this.#cachedKeys.delete(digest)
       this.#negativeCache.set(digest, result)
       throw invalidKey(result)
     }
-    const key = withSameId(this.#known.get(digest), result)
-    this.#known.set(digest, key)
+    const key = withSameId(this.#cachedKeys.get(digest), result)
+    this.#cachedKeys.set(digest, key)
     return key
   }
 

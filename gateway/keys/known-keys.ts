@@ -7,7 +7,7 @@ import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
 import type { LookUpResult } from './look-up.ts'
 import { type LookUpMany, sendBatch, type WaitingLookUp } from './look-up-batch.ts'
 
-export class KnownKeys {
+export class KnownKeyLookUps {
   readonly #lookUpMany: LookUpMany
   #waiting: WaitingLookUp[] = []
 

@@ -35,7 +35,7 @@ export class TooManyLookUps extends Problem {
   }
 }
 
-export class UnknownKeys {
+export class UnknownKeyLookUps {
   readonly #lookUpMany: LookUpMany
   /** The queues of the clients, in the order of their turns. Each queue serves the client's prefixes in turn. */
   readonly #queues = new Map<string, FairQueue<WaitingLookUp>>()

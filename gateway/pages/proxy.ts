@@ -133,6 +133,7 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
       backends.recordResult(backend, { isFailed: Number(response.statusCode) >= 500 })
       return response
     } catch (error) {
+      // The `close` event of the rejected response calls `countEnded`.
       if (error instanceof GatewayRejected) throw error
       countEnded()
       const isFailure = !isUnreachable(error) && request.abort.reason === undefined

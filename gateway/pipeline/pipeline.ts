@@ -1,6 +1,6 @@
 /**
  * The pipeline runs the steps of one call. The documentation describes the order of the steps, because the order
- * decides which error a call gets if several apply. A step rejects the call by throwing a `Problem`.
+ * decides which error a call gets if several apply. A step rejects the call by throwing or returning a `Problem`.
  */
 import { clientNetwork } from '../../shared/contract/client-network.ts'
 import type { Contract } from '../../shared/contract/contract.ts'
@@ -126,7 +126,10 @@ function createApi(dependencies: GatewayDependencies) {
     return await admitAndForward(received, key)
   }
 
-  /** A call is counted only after it was admitted, so that a shed call does not count. */
+  /**
+   * A call is counted only after it was admitted, so that a call that is shed (rejected because of overload) does not
+   * count. `turn` is undefined if the call was admitted immediately.
+   */
   function admitAndForward(received: ReceivedCall, key: KnownKey): Promise<Response> | Problem {
     const turn = forwarder.admit(key.keyId, received.call.abort)
     if (turn instanceof Problem) return turn

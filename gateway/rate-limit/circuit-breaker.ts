@@ -48,6 +48,7 @@ export class CircuitBreakers {
     this.#probeTimer = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
     store.onFault((error, partition) => {
       this.#logReason(partition, error)
+      // A partition is reported only if it is the only one, that is, without a cluster: any hash tag belongs to it.
       if (partition !== undefined) this.open(partition, '', error)
     })
     store.onReady(() => this.#probeAll())
@@ -142,7 +143,8 @@ export class CircuitBreakers {
     if (outage.isProbing) return
     outage.isProbing = true
     try {
-      // The probe is a call with a limit of 0: the script uses all its commands, but counts nothing.
+      // The probe is one call with a limit of 0 (see `ARGV` in consume.lua): the script uses all its commands, but
+      // counts nothing.
       await this.send(partition ?? '', [counterName], [PROBE_EXPIRES_MS, '0 1 0 0 0'])
       this.#closeBreaker(partition)
     } catch (error) {

@@ -15,7 +15,7 @@ export interface Allowance {
    * not counted.
    */
   readonly used: number
-  /** Milliseconds since the epoch, by the clock of the store. */
+  /** Milliseconds since the epoch, by the clock of the store; without a store, by the clock of this machine. */
   readonly windowEndsAt: number
   /** The time until the window ends. It is computed from two times of the same clock. */
   readonly windowEndsInMs: number
@@ -28,7 +28,7 @@ export interface KeyWindow {
   readonly keyId: string
   readonly used: number
   readonly limit: number
-  /** Milliseconds since the epoch, by the clock of the store. */
+  /** Milliseconds since the epoch, by the clock of the store; without a store, by the clock of this machine. */
   readonly endsAt: number
 }
 

@@ -161,6 +161,7 @@ export class RedisRateLimiter implements RateLimiter {
   /** Never rejects: every call of the batches is settled, even after an error. */
   async #consumeBatches(partition: string, batches: readonly Batch[]): Promise<void> {
     const windows = batches.map(({ keyId }) => this.#windows.find(keyId))
+    // `scriptValues` marks these calls as reported. If the script is not executed, they become unreported again.
     const reported = windows.map((window) => window?.unreported ?? 0)
     try {
       const names = batches.map(({ counterName }) => counterName)
@@ -225,7 +226,7 @@ function scriptValues(
     const window = windows[index]
     const { used = 0, endsAt = 0, unreported = 0 } = window ?? {}
     values.push(`${limit} ${resolvers.length} ${used} ${endsAt} ${unreported}`)
-    // These calls are reported once, even if the reply is lost: `used` includes them in every later report.
+    // The unreported calls are reported once, even if the reply is lost: every later `used` includes them.
     if (window !== undefined) window.unreported = 0
   })
   return values

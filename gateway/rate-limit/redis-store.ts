@@ -151,6 +151,7 @@ function watchFailovers(
     })
     watch.on('error', () => {})
     watch.on('message', (_, switched: string) => {
+      // The message has the name of the master, its old host and port, and its new host and port.
       const [name, , , host = '', port] = switched.split(' ')
       if (name === master) onFailover(host, Number(port))
     })
@@ -219,7 +220,7 @@ function connectCluster(
       if (cluster.status !== 'ready') {
         throw new RedisNotConnected('the cluster is down, or none of its nodes responds')
       }
-      flushOnce(nodes.get(partitionOf(names[0] ?? ''))?.stream)
+      corkForOneTurn(nodes.get(partitionOf(names[0] ?? ''))?.stream)
       return cluster.consumeCalls(names.length, ...names, ...values)
     },
     reconnect(partition, error) {
@@ -241,7 +242,7 @@ function hostAndPortOf({ options: { host, port } }: Redis): string {
  * Combines the writes of one turn of the event loop: a separate write for each call would take more CPU time
  * than the rest of the call.
  */
-function flushOnce(stream: Writable | undefined): void {
+function corkForOneTurn(stream: Writable | undefined): void {
   if (stream === undefined || stream.writableCorked > 0) return
   stream.cork()
   process.nextTick(() => stream.uncork())
@@ -283,6 +284,8 @@ function commonOptions(
     keepAlive: 1000,
     retryStrategy: (attempt: number) =>
       Math.min(RECONNECT_MS_MIN * attempt, RECONNECT_MS_MAX) + Math.random() * RECONNECT_MS_MIN,
+    // A server that replies with READONLY has become a replica. With 1, ioredis reconnects; with 2, it would also send
+    // the command again.
     reconnectOnError: (error: Error) => (/^READONLY/.test(error.message) ? (1 as const) : false),
     enableAutoPipelining: false,
     scripts: { consumeCalls: CONSUME_SCRIPT },

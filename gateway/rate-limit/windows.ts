@@ -21,7 +21,7 @@ export interface Window {
   used: number
   /** The limit when a call was last counted. */
   limit: number
-  /** Milliseconds since the epoch, by the clock of `createLocalWindows` or of the store. */
+  /** By the clock `now` that was passed to `createLocalWindows`; with Redis, this is the clock of the store. */
   endsAt: number
   /** The part of `used` that this process counted by itself and has not yet reported to the store. */
   unreported: number

@@ -72,7 +72,7 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
   const addressesByUrl = new Map<string, readonly BackendAddress[]>()
   const namedUrls = urls.filter((url) => !isFixed(url))
   for (const url of urls) addressesByUrl.set(url, isFixed(url) ? [fixedAddress(url)] : [])
-  let resolvedAt = Number.NEGATIVE_INFINITY
+  let resolutionBeganAt = Number.NEGATIVE_INFINITY
 
   async function resolveOne(url: string): Promise<void> {
     // Without this, slow resolutions would pile up, and the result of an earlier one could replace that of a later one.
@@ -102,7 +102,7 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
   }
 
   function resolveAll(): void {
-    resolvedAt = performance.now()
+    resolutionBeganAt = performance.now()
     for (const url of namedUrls) void resolveOne(url)
   }
 
@@ -116,7 +116,7 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
     ],
     onChange: (listener) => void listeners.push(listener),
     refresh() {
-      if (performance.now() - resolvedAt > RESOLVE_AGAIN_MS) resolveAll()
+      if (performance.now() - resolutionBeganAt > RESOLVE_AGAIN_MS) resolveAll()
     },
     close: () => clearInterval(timer),
   }

@@ -155,6 +155,7 @@ export class Admission {
   #hasRoom(now: number): boolean {
     const { free } = this.#connections()
     const admitted = this.#admittedAt.length
+    // The first comparison implies the second. It only saves the search in `#unreserved` for most calls.
     return free > admitted || free > admitted - this.#unreserved(now)
   }
 

@@ -172,6 +172,7 @@ class Exchange implements ResponseHandler, Abortable {
   }
 
   onHead(status: number, headers: readonly string[], length: number | undefined): void {
+    // A 101 is unexpected, because the gateway never asks a backend to switch protocols.
     const isInformational = status >= 100 && status < 200 && status !== 101
     if (isInformational && ++this.#informational <= INFORMATIONAL_MAX) return
     if (status < 200 || status > 599) {

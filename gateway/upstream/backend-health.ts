@@ -2,7 +2,7 @@
  * Passive health checks, modeled on Envoy's outlier detection: a backend whose responses fail far more
  * often than those of its peers is ejected for a while. Without this, a backend that fails quickly would
  * look the least busy and get most calls. After the ejection, the backend is on trial: if there are healthy
- * peers, it gets one request at a time until enough of them have succeeded.
+ * peers, it gets one request at a time until enough requests have succeeded.
  */
 
 /** Results lose half of their weight in this time. */
@@ -85,8 +85,8 @@ export class BackendHealth {
   #isOutlier(peers: readonly BackendHealth[], now: number): boolean {
     if (this.#failures < FAILURES_MIN) return false
     const healthy = peers.filter((peer) => peer.state(now) === 'healthy')
-    const ejected = peers.length - healthy.length
-    if (ejected + 1 > EJECTED_SHARE_MAX * (peers.length + 1)) return false
+    const ejectedOrOnTrial = peers.length - healthy.length
+    if (ejectedOrOnTrial + 1 > EJECTED_SHARE_MAX * (peers.length + 1)) return false
     let peerResults = 0
     let peerFailures = 0
     for (const peer of healthy) {

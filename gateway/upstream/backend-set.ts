@@ -303,6 +303,7 @@ export class BackendSet implements Backends {
       void this.#probe(backend)
       return backend
     })
+    // Only the backends whose address is gone are still in `before`.
     for (const { pools, agent } of before.values()) {
       closeAgent(agent)
       for (const pool of poolsOf(pools)) pool.close()
@@ -334,6 +335,7 @@ export class BackendSet implements Backends {
     this.#hasBeenReady ||= backend.ready
     if (backend.ready) backend.avoidedUntil = 0
     if (wasReady && !backend.ready) this.#requeue(backend)
+    // Calls may now be sent to other backends than before, and these may have free connections.
     if (wasReady !== backend.ready) this.#onFree()
     if (wasReady !== backend.ready)
       this.#log.info({ backend: url, ready: backend.ready }, 'readiness of backend changed')

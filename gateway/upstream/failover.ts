@@ -8,8 +8,7 @@ import type { Backend, Backends } from './backends.ts'
  * Resolves with the result of the first successful attempt. A backend that accepts no connection is skipped,
  * since nothing was sent to it. After a rejection with `MovedToOtherBackend`, the request is sent to another
  * backend. After any other failure, the request is retried at most once, on another backend if there is one, and
- * only if `mayRetry` allows it.
- * Rejects with the error of the last attempt.
+ * only if `mayRetry` allows it. Rejects with the error of the last attempt.
  */
 export async function sendWithFailover<B extends Backend, T>(
   backends: Pick<Backends, 'size' | 'markUnreachable'> & {
@@ -51,6 +50,7 @@ export class MovedToOtherBackend extends Error {
   readonly code = MOVED
 }
 
+/** Whether the error is a `MovedToOtherBackend`, or an `AttemptFailed`, which has the code of its cause. */
 export function isMoved(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === MOVED
 }
