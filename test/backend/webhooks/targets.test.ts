@@ -219,17 +219,24 @@ t.test(
   'an attempt without a connection ends in time, and then tries no further address',
   async (t) => {
     const sockets: Socket[] = []
-    const silent = createServer((socket) => void sockets.push(socket.on('error', () => {})))
+    let connectedAt = Number.POSITIVE_INFINITY
+    const silent = createServer((socket) => {
+      sockets.push(socket.on('error', () => {}))
+      connectedAt = Math.min(connectedAt, performance.now())
+    })
     const port = await listen(t, silent)
     const dns = await startDns(t, () => ['127.0.0.1', '127.0.0.1'])
+    const attemptMsMax = 300
     const options = { privateTargets: 'allow', dnsServers: [dns.server] } as const
     const request = { url: `https://hooks.example:${port}/`, headers: {}, body: Buffer.from('{}') }
-    const sender = createSender({ ...options, attemptMsMax: 300 })
+    const sender = createSender({ ...options, attemptMsMax })
     const patientSender = createSender({ ...options, attemptMsMax: 600_000 })
     t.teardown(() => Promise.all([sender.close(), patientSender.close()]))
     matches(t, await sender.send(request), { error: 'timeout' })
     const first = await until(() => sockets[0], 'the attempt connects to the first address')
     t.equal(sockets.length, 1, 'the attempt did not wait until the first address failed')
+    // The time for connecting began before the server accepted the connection.
+    await until(() => performance.now() - connectedAt > attemptMsMax, 'the time is over')
     first.resetAndDestroy()
     const sending = patientSender.send(request)
     await until(() => sockets.length > 1, 'the next attempt connects')
