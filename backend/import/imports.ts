@@ -43,8 +43,8 @@ export async function storeImportedRecords(
 /** Without `accountId`, as for operators, the import may belong to any account. */
 export async function findImport(
   reader: Reader,
-  accountId: string | undefined,
   id: string,
+  accountId?: string,
 ): Promise<CountedImport | undefined> {
   const all = reader.selectFrom('imports').selectAll().where('id', '=', id)
   const row = await (accountId === undefined

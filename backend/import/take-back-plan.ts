@@ -30,6 +30,22 @@ export interface TakeBackStep {
   readonly customerId?: string
 }
 
+/** Counts the records that a step takes back: it has one member for each. */
+export function countRecords(step: TakeBackStep): number {
+  return Object.keys(step).length
+}
+
+/** Counts the records that the steps take back, by kind. */
+export function countByKind(steps: readonly TakeBackStep[]) {
+  const count = (member: keyof TakeBackStep) =>
+    steps.filter((step) => step[member] !== undefined).length
+  return {
+    customers: count('customerId'),
+    invoices: count('invoiceId'),
+    payments: count('paymentId'),
+  }
+}
+
 export interface TakeBackPlan {
   /** The steps in order: customers come last, after their invoices and payments. */
   readonly steps: readonly TakeBackStep[]

@@ -12,7 +12,12 @@ import { lockInvoice, voidInvoice } from '../invoices/actions.ts'
 import { changeInvoice } from '../invoices/change.ts'
 import { lockPayment } from '../payments/locked-payment.ts'
 import { reversePayment } from '../payments/reversal.ts'
-import { type ImportedRecord, planTakeBack, type TakeBackStep } from './take-back-plan.ts'
+import {
+  countByKind,
+  type ImportedRecord,
+  planTakeBack,
+  type TakeBackStep,
+} from './take-back-plan.ts'
 
 const NUMBER_LENGTH_MAX = 64
 
@@ -23,18 +28,11 @@ export async function auditTakeBack(
   steps: readonly TakeBackStep[],
   actionContext: ActionContext,
 ): Promise<void> {
-  const count = (member: keyof TakeBackStep) =>
-    steps.filter((step) => step[member] !== undefined).length
-  const counts = {
-    customers: count('customerId'),
-    invoices: count('invoiceId'),
-    payments: count('paymentId'),
-  }
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'ledger.import_taken_back',
     subjectId: id,
-    detail: { file, ...counts },
+    detail: { file, ...countByKind(steps) },
   })
 }
 

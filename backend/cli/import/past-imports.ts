@@ -3,7 +3,7 @@
 import { getAccount } from '../../accounts/accounts.ts'
 import { type CountedImport, findImport, listImports } from '../../import/imports.ts'
 import { auditTakeBack, takeBack } from '../../import/take-back.ts'
-import { planTakeBack, readImported, type TakeBackStep } from '../../import/take-back-plan.ts'
+import { countRecords, planTakeBack, readImported } from '../../import/take-back-plan.ts'
 import { ACCOUNT, type Command, defineCommand, renderTable } from '../command.ts'
 
 const LISTED_MAX = 100
@@ -49,8 +49,7 @@ export const pastImportCommands: readonly Command[] = [
     },
     async run({ ID, 'dry-run': dryRun }, context) {
       const database = await context.database()
-      const ofAnyAccount = undefined
-      const row = await findImport(database.read, ofAnyAccount, ID)
+      const row = await findImport(database.read, ID)
       if (row === undefined) throw new Error(`There is no import ${ID}.`)
       const readPlan = async () =>
         planTakeBack(database.read, row.account_id, await readImported(database.read, ID))
@@ -91,11 +90,6 @@ export const pastImportCommands: readonly Command[] = [
     },
   }),
 ]
-
-/** A step has one member for each record that it takes back. */
-function countRecords(step: TakeBackStep): number {
-  return Object.keys(step).length
-}
 
 function takenBackOf({ counts }: Pick<CountedImport, 'counts'>): number {
   return Object.values(counts).reduce((sum, { takenBack }) => sum + takenBack, 0)

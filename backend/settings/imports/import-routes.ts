@@ -85,8 +85,7 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
 /** Throws `not_found` for text that is no id of an import, and for an import of another account. */
 async function rejectForeign(reader: Reader, accountId: string, importId: string): Promise<void> {
   if (!/^imp_[0-9A-HJKMNP-TV-Z]{26}$/.test(importId)) notFound('import', importId)
-  const anyAccount = undefined
-  const row = await findImport(reader, anyAccount, importId)
+  const row = await findImport(reader, importId)
   if (row !== undefined && row.account_id !== accountId) notFound('import', importId)
 }
 

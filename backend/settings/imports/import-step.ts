@@ -115,7 +115,7 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
     )
   }
   const after = await compareFile(database, account.id, ledger)
-  const isStarted = (await findImport(database.read, account.id, importId)) !== undefined
+  const isStarted = (await findImport(database.read, importId, account.id)) !== undefined
   return { ...after, ...step.result(), importId: isStarted ? importId : undefined }
 }
 

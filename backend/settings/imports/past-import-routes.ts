@@ -8,7 +8,13 @@ import {
   listImports,
 } from '../../import/imports.ts'
 import { auditTakeBack, takeBack } from '../../import/take-back.ts'
-import { planTakeBack, readImported, type TakeBackPlan } from '../../import/take-back-plan.ts'
+import {
+  countByKind,
+  countRecords,
+  planTakeBack,
+  readImported,
+  type TakeBackPlan,
+} from '../../import/take-back-plan.ts'
 import { notFound, rejectIfReadOnly } from '../shell/faults.ts'
 import { listOf, pageOf, parseListQuery } from '../shell/list-query.ts'
 import {
@@ -18,7 +24,7 @@ import {
   type SettingsDeps,
 } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import { countRecords, IMPORTS_PATH, renderImport, renderImports } from './past-imports-page.ts'
+import { IMPORTS_PATH, renderImport, renderImports } from './past-imports-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can take an import back.'
 
@@ -97,7 +103,7 @@ async function takeBackRecords(
   for (const group of groups) {
     if (isTimeOver()) return { done, isComplete: false }
     const isDone = await database.transaction((tx) => takeBack(tx, row, group, actionContext))
-    if (isDone) done += Object.keys(group).length
+    if (isDone) done += countRecords(group)
   }
   return { done, isComplete: true }
 }
@@ -107,7 +113,7 @@ async function readPlan({ read }: Database, row: ImportRow): Promise<TakeBackPla
 }
 
 async function getImport(reader: Reader, accountId: string, id: string): Promise<CountedImport> {
-  return (await findImport(reader, accountId, id)) ?? notFound('import', id)
+  return (await findImport(reader, id, accountId)) ?? notFound('import', id)
 }
 
 function represent({ id, file_name, imported_by, created_at, counts }: CountedImport) {
@@ -126,7 +132,7 @@ function represent({ id, file_name, imported_by, created_at, counts }: CountedIm
 
 function representPlan({ steps, kept }: TakeBackPlan) {
   return {
-    can_take_back: countRecords(steps),
+    can_take_back: countByKind(steps),
     kept: kept.map(({ id, kind, name, reason }) => ({ id, kind, name, reason })),
   }
 }

@@ -1,7 +1,12 @@
 /** The pages of past imports: the list, and one import with the effects of taking it back. */
 import { type Html, html } from '../../html/html.ts'
 import type { CountedImport, ImportCounts, ImportKind } from '../../import/imports.ts'
-import type { KeptReason, KeptRecord, TakeBackPlan } from '../../import/take-back-plan.ts'
+import {
+  countByKind,
+  type KeptReason,
+  type KeptRecord,
+  type TakeBackPlan,
+} from '../../import/take-back-plan.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
@@ -88,22 +93,11 @@ export interface TakeBackView {
   readonly progress?: { readonly done: number; readonly isComplete: boolean }
 }
 
-/** Counts the records in the steps of a plan, each of which takes a group of records back. */
-export function countRecords(steps: TakeBackPlan['steps']) {
-  const count = (member: keyof TakeBackPlan['steps'][number]) =>
-    steps.filter((step) => step[member] !== undefined).length
-  return {
-    customers: count('customerId'),
-    invoices: count('invoiceId'),
-    payments: count('paymentId'),
-  }
-}
-
 /** With `data-continue`, the script presses the button immediately, so that no further click is needed. */
 export function renderImport(frame: Frame, view: TakeBackView): Html {
   const { row, plan, timezone, isAdmin, progress } = view
   const { counts } = row
-  const { customers, invoices, payments } = countRecords(plan.steps)
+  const { customers, invoices, payments } = countByKind(plan.steps)
   const main = html`<p class="back"><a href="${IMPORTS_PATH}">Imports</a></p>
 <div class="heading"><h1 translate="no">${row.file_name}</h1><p class="total">${renderStatus(counts)}</p></div>
 <section class="card"><dl class="facts">
