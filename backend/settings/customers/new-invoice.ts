@@ -16,7 +16,7 @@ import { KEY_FIELD, type OnceOptions, performOnce, renderKeyField } from '../for
 import { readAmountText } from '../money/amount-field.ts'
 import { renderPickCustomer } from '../money/pick-customer-page.ts'
 import { invalid, notFound, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
-import { Fields } from '../shell/fields.ts'
+import { type Fields, fieldsOf } from '../shell/fields.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
@@ -60,14 +60,7 @@ export const newInvoicePages: readonly SessionPage[] = [
       const today = todayIn(session.account.timezone, now)
       const { default_currency } = await getAccount(database.read, session.account.id)
       const currency = debtor.currency ?? default_currency
-      const isJson = false
-      const defaults = new Fields(
-        isJson,
-        new Map([
-          ['issue_date', [today]],
-          ['currency', [currency]],
-        ]),
-      )
+      const defaults = fieldsOf({ issue_date: today, currency })
       return { page: (frame) => renderForm(frame, debtor, defaults, undefined) }
     },
   },

@@ -8,7 +8,7 @@ import type { Html } from '../../html/html.ts'
 import type { Undo } from '../../sessions/flash.ts'
 import { KEY_FIELD, performOnce, renderEntered } from '../forms/perform-once.ts'
 import { type Labels, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
-import { type Expected, Fields } from '../shell/fields.ts'
+import { type Expected, type Fields, fieldsOf } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
@@ -161,17 +161,4 @@ async function performMoneyAction<Loaded extends Subject, Input, Done>(
 /** Whether the user cannot solve the problem by correcting the form. */
 function needsErrorPage({ code }: Problem): boolean {
   return ['not_found', 'account_read_only'].includes(code) || code.startsWith('idempotency_')
-}
-
-function fieldsOf(values: Readonly<Record<string, string | readonly string[]>>): Fields {
-  const isJson = false
-  return new Fields(
-    isJson,
-    new Map(
-      Object.entries(values).map(([name, value]) => [
-        name,
-        typeof value === 'string' ? [value] : value,
-      ]),
-    ),
-  )
 }

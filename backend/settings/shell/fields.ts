@@ -160,7 +160,16 @@ export class Fields {
   }
 }
 
-export const NO_FIELDS: Fields = new Fields(false, new Map())
+export const NO_FIELDS: Fields = fieldsOf({})
+
+/** Returns the fields of a form with the given values, as a browser would send them. */
+export function fieldsOf(values: Readonly<Record<string, string | readonly string[]>>): Fields {
+  const lists = Object.entries(values).map(
+    ([name, value]) => [name, typeof value === 'string' ? [value] : value] as const,
+  )
+  const isJson = false
+  return new Fields(isJson, new Map(lists))
+}
 
 /** Throws `Problem` 400, 415, 422. An empty body has no fields, whatever its type. */
 export async function parseFields(
