@@ -269,7 +269,7 @@ type Variant = PageVariant & { readonly status: string | undefined }
 
 const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const page = pageWithBounds(variant, filters)
-  const sortedPage = ignoreSortIndexIfAny(page, filters.email)
+  const sortedPage = ignoreSortIndexIfAny(page, { others: [filters.email] })
   return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, sortedPage, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),

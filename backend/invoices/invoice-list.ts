@@ -96,9 +96,7 @@ type Variant = PageVariant & { readonly [F in LiteralFilter]: InvoiceFilters[F] 
 const readInvoices = preparedPage((reader: Reader, values: Values, variant: Variant) => {
   const filters = { ...values, ...variant }
   const page = pageWithBounds(variant, values)
-  // An index contains the invoices of a debtor in the order of creation. For other orders, they must be sorted.
-  const debtorToSort = page.sort === 'created_at' ? undefined : filters.debtor_id
-  const sortedPage = ignoreSortIndexIfAny(page, debtorToSort)
+  const sortedPage = ignoreSortIndexIfAny(page, { debtorId: filters.debtor_id })
   const status = indexableColumn(page, 'status', filters.debtor_id)
   return selectPage<InvoiceRow>(reader, 'invoices', INVOICE_COLUMNS, sortedPage, [
     ...equals('account_id', filters.accountId),

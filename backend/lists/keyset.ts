@@ -55,14 +55,20 @@ function positionOf(value: string | undefined, id: string | undefined): Position
 
 /**
  * If any of these selective filters is defined, makes the database find rows by the filter and then sort them. A database
- * without statistics would otherwise scan the whole account in the list's order. Callers do not pass `debtor_id` for a
- * list that is sorted by creation, because an index contains the rows of a debtor in this order.
+ * without statistics would otherwise scan the whole account in the list's order. For the order of creation, `debtorId`
+ * makes no difference, because an index contains the rows of a debtor in this order.
  */
 export function ignoreSortIndexIfAny(
   page: Page,
-  ...filters: readonly (string | undefined)[]
+  { debtorId, others = [] }: SelectiveFilters,
 ): Page {
-  return isAnyDefined(...filters) ? { ...page, ignoresSortIndex: true } : page
+  const debtorIdToSort = page.sort === 'created_at' ? undefined : debtorId
+  return isAnyDefined(debtorIdToSort, ...others) ? { ...page, ignoresSortIndex: true } : page
+}
+
+export interface SelectiveFilters {
+  readonly debtorId?: string | undefined
+  readonly others?: readonly (string | undefined)[]
 }
 
 export function isAnyDefined(...filters: readonly unknown[]): boolean {

@@ -62,10 +62,10 @@ type Variant = PageVariant & { readonly [F in LiteralFilter]: MessageFilters[F] 
 const readMessages = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const { accountId } = filters
   const page = pageWithBounds(variant, filters)
-  // The messages of an invoice are found first and then sorted. So are the messages of a debtor, except in the order of
-  // creation, in which an index contains them.
-  const debtorIdToSort = page.sort === 'created_at' ? undefined : filters.debtor_id
-  const sortedPage = ignoreSortIndexIfAny(page, filters.invoice_id, debtorIdToSort)
+  const sortedPage = ignoreSortIndexIfAny(page, {
+    debtorId: filters.debtor_id,
+    others: [filters.invoice_id],
+  })
   const selective = [filters.debtor_id, filters.invoice_id]
   return selectPage<MessageRow>(reader, 'messages', MESSAGE_COLUMNS, sortedPage, [
     ...equals('account_id', accountId),

@@ -58,9 +58,10 @@ type Variant = PageVariant & { readonly currency: string | undefined }
 const readPayments = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const { accountId } = filters
   const page = pageWithBounds(variant, filters)
-  // An index contains the payments of a debtor in the order of creation. For other orders, they must be sorted.
-  const debtorToSort = page.sort === 'created_at' ? undefined : filters.debtor_id
-  const sortedPage = ignoreSortIndexIfAny(page, filters.invoice_id, debtorToSort)
+  const sortedPage = ignoreSortIndexIfAny(page, {
+    debtorId: filters.debtor_id,
+    others: [filters.invoice_id],
+  })
   return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, sortedPage, [
     ...equals('account_id', accountId),
     ...withinTimes(filters, page),
