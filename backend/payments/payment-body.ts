@@ -66,6 +66,7 @@ export function newPayment(body: PaymentBody): NewPayment {
     amount: body.amount,
     currency: body.currency,
     allowOverpayment: body.allow_overpayment ?? false,
+    keepsRestOnAccount: false,
     receivedOn: body.received_on ?? null,
     method: body.method ?? 'other',
     // An empty text is stored as null.

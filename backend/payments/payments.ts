@@ -44,6 +44,11 @@ export interface NewPayment {
   readonly amount: number
   readonly currency: string
   readonly allowOverpayment: boolean | undefined
+  /**
+   * Whether the part that the target does not allocate stays on account in any case. Otherwise, the account's setting
+   * `apply_credit` decides.
+   */
+  readonly keepsRestOnAccount: boolean
   /** If it is null, the current date applies. */
   readonly receivedOn: string | null
   readonly method: PaymentRow['method']
@@ -79,10 +84,12 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
-  // A payment for a debtor always needs the setting, which is therefore read together with the rest.
+  // A payment for a debtor usually needs the setting, which is therefore read together with the rest.
   const [{ debtorId, shares: requested, unsent }, applyCredit] = await together([
     readRequestedShares(tx, accountId, input, now),
-    input.target.kind === 'debtor' ? readApplyCredit(tx, accountId) : undefined,
+    input.target.kind === 'debtor' && !input.keepsRestOnAccount
+      ? readApplyCredit(tx, accountId)
+      : undefined,
     prepareEvents(tx, accountId),
   ])
   const debtor = { id: debtorId, account_id: accountId }
@@ -209,14 +216,15 @@ async function readRequestedShares(
   return { debtorId: paid.invoice.debtor_id, shares: allocate(input, targets), unsent }
 }
 
-/** Allocates the rest of the payment to open invoices, unless the account's setting is `manual`. */
+/** Allocates the rest of the payment to open invoices, if the payment and the account's setting allow it. */
 async function allocateRest(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
-  { amount, currency }: NewPayment,
+  { amount, currency, keepsRestOnAccount }: NewPayment,
   shares: readonly Share[],
   applyCredit: ApplyCredit | undefined,
 ): Promise<readonly Share[]> {
+  if (keepsRestOnAccount) return shares
   if (shares.reduce((rest, share) => rest - share.amount, amount) === 0) return shares
   if ((applyCredit ?? (await readApplyCredit(tx, accountId))) === 'manual') return shares
   const open = await findOpenInvoices(tx, accountId, id, currency)

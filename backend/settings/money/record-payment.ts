@@ -177,11 +177,16 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): RecordInput {
     ...payment,
     // The form has no field `allow_overpayment`, so the errors of invoices that would be overpaid must not propose it.
     allowOverpayment: undefined,
+    // The form says that the rest stays on account.
+    keepsRestOnAccount: fields.text('put_to') !== '',
     ...(putTo === 'oldest_first' && { target }),
   }
 }
 
-/** If `put_to` is omitted, the payment is allocated to the invoices of the request; without any, it goes on account. */
+/**
+ * If `put_to` is omitted, which only scripts can do, the payment is allocated to the invoices of the request, if any, and
+ * the account's setting decides about the rest.
+ */
 function putToOf(fields: Fields): PutTo {
   const text = fields.text('put_to')
   if (text === '') return fields.list('allocations/invoice_id').length > 0 ? 'chosen' : 'on_account'

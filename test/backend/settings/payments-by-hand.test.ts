@@ -7,6 +7,7 @@ import {
   submit,
   textOf,
 } from '../../fixtures/accounts/money-settings.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { ADMIN } from '../../fixtures/service/settings.ts'
 
@@ -258,6 +259,41 @@ t.test('of two concurrent allocations of the same money, one is rejected', async
   t.strictSame(outcomes.map(({ status }) => status).toSorted(), [200, 422])
   const rejected = outcomes.find(({ status }) => status === 422)
   t.equal(rejected?.json['code'], 'allocation_exceeds_payment')
+})
+
+// Regression: the money was allocated to open invoices, although the person chose to keep it on account.
+t.test('the allocation that a person chooses applies instead of the setting', async (t) => {
+  const settings = await startMoneySettings(t)
+  const { ada, debtor } = settings
+  await ada.send('POST', '/settings/schedule', { apply_credit: 'oldest_first' })
+  const oldest = await settings.createInvoice(PAST_DUE)
+  const later = await settings.createInvoice({ amount: 5000 })
+  const payment = { debtor_id: debtor.id, amount: 3000 }
+  const choices = [
+    { put_to: 'on_account' },
+    { put_to: 'chosen', allocations: [{ invoice_id: later.id, amount: 1000 }] },
+    // A script that chooses nothing leaves the decision to the setting.
+    {},
+  ]
+  const outcomes: unknown[] = []
+  for (const choice of choices) {
+    const { json: preview } = await ada.send('POST', '/settings/payments/preview', {
+      ...payment,
+      ...choice,
+    })
+    const { json: recorded } = await ada.send('POST', '/settings/payments', {
+      ...payment,
+      ...choice,
+      idempotency_key: crypto.randomUUID(),
+    })
+    const onAccount = (preview['on_account'] as Json[]).map(({ before, after }) => after - before)
+    outcomes.push([onAccount, recorded['unapplied_amount'], recorded['allocations']])
+  }
+  t.strictSame(outcomes, [
+    [[3000], 3000, []],
+    [[2000], 2000, [{ invoice_id: later.id, amount: 1000 }]],
+    [[], 0, [{ invoice_id: oldest.id, amount: 3000 }]],
+  ])
 })
 
 // Regression: "1.234,50" was rejected, although an imported file may have such amounts.
