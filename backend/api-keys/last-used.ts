@@ -20,17 +20,15 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
     const pending = timestamps
     if (pending.size === 0) return false
     timestamps = new Map()
-    const written = new Set<string>()
     try {
       // All backends write the keys in the same order, which prevents deadlocks.
-      await writeInBatches([...pending].sort(), async (batch) => {
-        await database.transaction((tx) => advanceTimestamps(tx, batch))
-        for (const [id] of batch) written.add(id)
-      })
+      await writeInBatches([...pending].sort(), (batch) =>
+        database.transaction((tx) => advanceTimestamps(tx, batch)),
+      )
       return true
     } catch (error) {
-      // Timestamps that were set in the meantime are newer, so they replace the unwritten ones.
-      timestamps = new Map([...[...pending].filter(([id]) => !written.has(id)), ...timestamps])
+      // Timestamps that were set in the meantime are newer. To write a batch again changes nothing.
+      timestamps = new Map([...pending, ...timestamps])
       throw error
     }
   }
