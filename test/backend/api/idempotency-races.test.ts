@@ -112,6 +112,38 @@ t.test('a call with another key or operation is not a repeat', async (t) => {
 })
 
 t.test(
+  'only a repeat waits for a call in progress, not another account, operation or key',
+  async (t) => {
+    const { idempotency, attempt, database } = await openIdempotency(t, 1)
+    const otherAccount = await database.transaction((tx) =>
+      createAccount(tx, { name: 'Globex' }, { actor: OPERATOR, now: clock() }),
+    )
+    const { promise, resolve } = Promise.withResolvers<string>()
+    const first = idempotency.once(attempt, createCountingWrite(() => promise).write)
+    const others = [
+      { ...attempt, accountId: otherAccount.id },
+      { ...attempt, operation: 'createInvoice' },
+      { ...attempt, key: 'l' },
+    ]
+    const { write } = createCountingWrite(async () => 'done')
+    const calls = []
+    for (const other of others) {
+      const { promise: prepared, resolve: setPrepared } = Promise.withResolvers<void>()
+      const prepare = () => {
+        setPrepared()
+        return write.prepare()
+      }
+      const call = idempotency.once(other, { ...write, prepare })
+      calls.push(call)
+      // A call that waits is rejected.
+      await Promise.race([prepared, call])
+    }
+    resolve('the response')
+    for (const call of [first, ...calls]) matches(t, await call, { replayed: false })
+  },
+)
+
+t.test(
   'if another process commits a response first, the call gets it, even if its own write fails',
   async (t) => {
     const outcomes = {

@@ -87,6 +87,27 @@ t.test(
   },
 )
 
+t.test('the expiry of a key that got one after its issue is announced and recorded', async (t) => {
+  const { row } = await backend.issueKey(accountId)
+  await inTransaction((tx) =>
+    changeApiKey(tx, row.id, { expiresAt: at(20 * DAY_MS) }, actionContext()),
+  )
+  for (const day of [6, 19, 20]) await recordKeyExpiry(database, at(day * DAY_MS))
+  const types = (await eventsOf(row.id)).map(({ type }) => type)
+  const announced = ['api_key.expiring', 'api_key.expiring', 'api_key.expired']
+  t.strictSame(types, ['api_key.issued', 'api_key.updated', ...announced])
+})
+
+t.test('two backends that find the same due key announce its expiry once', async (t) => {
+  const { row } = await backend.issueKey(accountId, { expiresAt: at(20 * DAY_MS) })
+  for (const day of [6, 20]) {
+    await Promise.all([1, 2].map(() => recordKeyExpiry(database, at(day * DAY_MS))))
+  }
+  const types = (await eventsOf(row.id)).map(({ type }) => type)
+  t.strictSame(types, ['api_key.issued', 'api_key.expiring', 'api_key.expired'])
+  t.equal((await noticesOf(row.id)).length, 1)
+})
+
 t.test('a worker that did not run in time skips the warnings that it missed', async (t) => {
   const { row } = await backend.issueKey(accountId, { expiresAt: at(30 * DAY_MS) })
   await recordKeyExpiry(database, at(31 * DAY_MS))

@@ -108,6 +108,12 @@ t.test('a ledger is converted to customers and invoices', async (t) => {
   ])
 })
 
+t.test('an invoice may be due when it is issued, and paid tomorrow', async (t) => {
+  const { invoices } = await read(`${HEADER}\n1,C-1,11/21/2026,11/21/2026,5,11/22/2026\n`)
+  const expected = { issuedOn: '2026-11-21', dueOn: '2026-11-21', settledOn: '2026-11-22' }
+  matches(t, invoices, [expected])
+})
+
 t.test('names, addresses and currencies are read from columns, with any separator', async (t) => {
   const ledger = await read(
     'Invoice no.;Customer;Customer name;E-mail;Date;Total;Currency\n"A 1";7;;;2026-02-28;12,5;KWD\nA2;7;"Jansen; Bouw";ap@Jansen.example;2026-02-28;12;eur\n',

@@ -236,6 +236,19 @@ t.test(
   },
 )
 
+t.test('a payment that was taken back from its invoice differs from the file', async (t) => {
+  const { ada, send, list } = await startImporting(t)
+  await send(FILE, { step: 'record' })
+  const [payment] = await list('payments')
+  const paid = (await list('invoices')).find(({ number }) => number === '1003')
+  const path = `/settings/payments/${payment?.['id']}/take-back`
+  await ada.send('POST', path, { invoice_id: paid?.['id'], reason: 'It pays something else' })
+  const { json } = await send(FILE)
+  const line = { line: 4, record: 'payment settlement:1003', field: 'invoice' }
+  t.strictSame(json['differences'], [{ ...line, file: paid?.['id'], service: 'none' }])
+  t.strictSame(json['missing'], { customers: 0, invoices: 0, payments: 0 })
+})
+
 t.test(
   'a large file is recorded in steps, each of which continues where the previous step ended',
   async (t) => {

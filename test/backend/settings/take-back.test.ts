@@ -95,11 +95,16 @@ t.test(
     const testAccount = await openTestAccount(t)
     await createUserIn(testAccount.backend, testAccount.accountId, ADMIN, 'admin')
     const ada = await logIn(testAccount.backend, ADMIN)
-    const file = [HEADER, ...ROWS, '1005,C-4,Hooli,2026-09-01,2026-09-15,10.00,'].join('\r\n')
+    const rows = [
+      '1005,C-4,Hooli,2026-09-01,2026-09-15,10.00,',
+      '1006,C-5,Pied Piper,2026-09-01,2026-09-15,10.00,2026-09-20',
+      '1007,C-6,Umbrella,2026-09-01,2026-09-15,10.00,',
+    ]
+    const file = [HEADER, ...ROWS, ...rows].join('\r\n')
     const { json } = await ada.send('POST', '/settings/import', { ...IMPORT, file })
     const path = `/settings/imports/${json['import_id']}`
     const { data } = await testAccount.read('/api/v1/invoices?sort=created_at')
-    const [first, second, third, fourth, fifth] = data
+    const [first, second, third, fourth, , sixth, seventh] = data
     await testAccount.create('/api/v1/payments', {
       invoice_id: first.id,
       currency: 'EUR',
@@ -108,13 +113,20 @@ t.test(
     await ada.send('PUT', `/settings/invoices/${second.id}`, { due_date: '2026-12-24' })
     const { data: payments } = await testAccount.read(`/api/v1/payments?invoice_id=${third.id}`)
     await ada.send('POST', `/settings/payments/${payments[0].id}/reverse`, { reason: 'it bounced' })
-    await testAccount.insertMessage([fourth], { status: 'delivered' })
+    for (const reminded of [fourth, sixth]) {
+      await testAccount.insertMessage([reminded], { status: 'delivered' })
+    }
+    await testAccount.create('/api/v1/payments', {
+      debtor_id: seventh.debtor_id,
+      currency: 'USD',
+      amount: 100,
+    })
     const page = await ada.page(path)
     matches(t, textOf(page), /Another payment was recorded for these\s+1001 invoice/)
     matches(t, textOf(page), /These were changed after the import\s+1002 invoice/)
     matches(t, textOf(page), /A reminder about these was sent or approved\s+1004 invoice/)
     const done = await ada.submit(`${path}/take-back`, {})
-    matches(t, textOf(done), /4 records taken back\./)
+    matches(t, textOf(done), /5 records taken back\./)
     const numbers = async (ids: readonly Json[]) =>
       Promise.all(
         ids.map(async ({ id }) => {
@@ -122,12 +134,14 @@ t.test(
           return `${number.replace(/ \w{6}\)$/, ')')}: ${status}`
         }),
       )
-    t.strictSame(await numbers([first, second, third, fourth, fifth]), [
+    t.strictSame(await numbers(data), [
       '1001: partially_paid',
       '1002: open',
       '1003 (taken back): void',
       '1004: open',
       '1005 (taken back): void',
+      '1006: paid',
+      '1007 (taken back): void',
     ])
     t.strictSame(
       ((await ada.get(path)).json['kept'] as Json[]).map(
@@ -137,9 +151,13 @@ t.test(
         '1001: paid',
         '1002: changed',
         '1004: reminded',
+        '1006: reminded',
         'settlement:1003: closed',
+        'settlement:1006: invoice_kept',
         'Jansen Bouw: other_records',
         'Initech: other_records',
+        'Pied Piper: other_records',
+        'Umbrella: other_records',
       ],
     )
   },
