@@ -129,7 +129,7 @@ export function renderCustomerSchedule(
   const isAdmin = session.user.role === 'admin'
   const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
 <h1>Schedule of this customer</h1>
-<p class="lead">${isOwn ? 'This customer has its own schedule.' : 'This customer follows the account’s schedule, which is shown here.'}
+<p class="lead">${isOwn ? 'This customer has its own schedule.' : `This customer follows the account’s schedule${problem === undefined ? ', which is shown here' : ''}.`}
 <a href="/settings/schedule">The account’s schedule</a></p>
 ${renderFaults(problem)}
 <form method="post" action="${path}/schedule" class="stack" data-once novalidate>${csrfField(frame)}

@@ -134,7 +134,7 @@ export const schedulePages: readonly SessionPage[] = [
       if (problem.code !== 'validation_failed') return undefined
       const { row, ladder, settings } = await readCustomerSchedule(request, database.read)
       const values = sentValues(request.fields, customerValuesOf(ladder, settings))
-      const view = { row, values, isOwn: true, session: request.session }
+      const view = { row, values, isOwn: ladder !== undefined, session: request.session }
       const labeled = withFieldLabels(problem, SCHEDULE_WORDS)
       return (frame) => renderCustomerSchedule(frame, view, labeled)
     },

@@ -275,9 +275,15 @@ t.test('the schedules of the account and of a customer are shown and changed', a
   })
   const ownPath = `/settings/customers/${debtor.id}/schedule`
   matches(t, (await ada.get(ownPath)).json, { own: false, ladder: { friendly: 4 } })
+  // Regression: after a rejected form, the page said that the customer had its own schedule.
+  const unsaved = { 'ladder/friendly': 'x', own: 'yes' }
+  const first = await ada.submit(ownPath, unsaved)
+  matches(t, first, { status: 422, text: /follows the account’s schedule\./ })
+  t.notMatch(first.text, /value="no"/)
   matches(t, await ada.send('PUT', ownPath, { ladder: { friendly: 5 } }), {
     json: { own: true, ladder: { friendly: 5 } },
   })
+  matches(t, (await ada.submit(ownPath, unsaved)).text, /has its own schedule\..*value="no"/s)
   matches(
     t,
     (await ada.page(`/settings/customers/${debtor.id}`)).text,
