@@ -46,13 +46,32 @@ export function matchTotp(
   code: string,
   { now, lastStep }: { readonly now: Date; readonly lastStep: number | null },
 ): number | undefined {
-  const entered = Buffer.from(code.replace(/\s/g, ''))
+  const entered = Buffer.from(plainCode(code))
   const current = totpStep(now)
   return [current - 1, current, current + 1].find((step) => {
     const expected = Buffer.from(totpCode(secret, step))
     const isRight = entered.length === expected.length && timingSafeEqual(entered, expected)
     return isRight && (lastStep === null || step > lastStep)
   })
+}
+
+/**
+ * Returns the code as the app shows it. People also type it with a space or a hyphen, or with the digits of their
+ * script. A text that cannot be a code becomes empty, so that it is wrong.
+ */
+function plainCode(entered: string): string {
+  const characters = [...entered.normalize('NFKC').replace(/[^\p{L}\p{N}]/gu, '')]
+  return characters.length === DIGITS ? characters.map(asciiDigit).join('') : ''
+}
+
+/** In Unicode, the digits of each script are consecutive and begin with the zero. */
+function asciiDigit(character: string): string {
+  const isDigit = (codePoint: number) => /\p{Nd}/u.test(String.fromCodePoint(codePoint))
+  const digit = character.codePointAt(0) ?? 0
+  if (!isDigit(digit)) return character
+  let zero = digit
+  while (isDigit(zero - 1)) zero--
+  return String((digit - zero) % 10)
 }
 
 function decodeBase32(text: string): Buffer {

@@ -52,6 +52,22 @@ t.test('codes match the test vectors of RFC 6238, and each code is accepted once
   }
 })
 
+// Regression: only spaces were ignored, so these texts counted as wrong codes.
+t.test('a code may be typed with separators and in the digits of another script', (t) => {
+  const secret = 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ'
+  const now = new Date(1_111_111_109_000)
+  const match = (code: string) => matchTotp(secret, code, { now, lastStep: null })
+  const separated = '081 804|081-804|081–804|081.804| 081\u00a0804\n|0\u200b81804|081\u2060804'
+  const otherDigits = '０８１８０４|０８１－８０４|٠٨١٨٠٤|۰۸۱۸۰۴|०८१८०४|๐๘๑๘๐๔|𝟘𝟠𝟙𝟠𝟘𝟜'
+  for (const text of `${separated}|${otherDigits}`.split('|')) {
+    t.equal(match(text), totpStep(now), text)
+  }
+  for (const text of '|-|81804|0081804|081804x|O81804|٠٨١٨٠٥|0818|08180½'.split('|')) {
+    t.equal(match(text), undefined, text)
+  }
+  t.end()
+})
+
 t.test('the QR code of the setup contains the link for the app', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
@@ -222,6 +238,11 @@ t.test('a recovery code is accepted as other programs write it', async (t) => {
     const code = recovery[at]?.replaceAll('-', hyphen).toUpperCase() ?? ''
     t.equal((await enterCode(cookieOf(await enterPassword()), code)).status, 200, code)
   }
+  // Regression: a code in full width, as some keyboards type it, was wrong.
+  const wide = recovery[6]?.replace(/\w/g, (digit) =>
+    String.fromCodePoint(digit.charCodeAt(0) + 0xfee0),
+  )
+  t.equal((await enterCode(cookieOf(await enterPassword()), wide ?? '')).status, 200)
 })
 
 // Regression: the response to a recovery code was a 500.
