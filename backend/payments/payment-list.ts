@@ -5,6 +5,7 @@ import { prepared, preparedPage } from '../database/prepared.ts'
 import { PAYMENT_COLUMNS } from '../database/tables/payments.ts'
 import type { AllocationRow, PaymentRow } from '../database/tables.ts'
 import {
+  type Condition,
   equals,
   equalsLiteral,
   ignoreSortIndexIfAny,
@@ -78,7 +79,8 @@ const readPayments = preparedPage((reader: Reader, filters: Values, variant: Var
   ])
 })
 
-function paysInvoice(accountId: string, invoiceId: string | undefined) {
+/** Returns the condition for payments of which a part is allocated to the invoice. */
+export function paysInvoice(accountId: string, invoiceId: string | undefined): Condition[] {
   if (invoiceId === undefined) return []
   return [
     sql<SqlBool>`id in (

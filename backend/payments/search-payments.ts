@@ -9,6 +9,7 @@ import type { PaymentRow } from '../database/tables.ts'
 import {
   type Condition,
   equals,
+  ignoreSortIndexIfAny,
   orderOf,
   type Page,
   within,
@@ -16,9 +17,12 @@ import {
 } from '../lists/keyset.ts'
 import { pageOfScan, SCAN_MAX, type ScannedPage, withWholeRows } from '../lists/scan.ts'
 import { type AmountRange, isInRange } from '../money/amount-range.ts'
+import { paysInvoice } from './payment-list.ts'
 
 export interface PaymentSearch {
   readonly debtorId: string | undefined
+  /** The invoice to which a part of the payment is allocated. */
+  readonly invoiceId: string | undefined
   readonly status: PaymentRow['status'] | undefined
   /** A prefix of the reference. */
   readonly reference: string | undefined
@@ -114,10 +118,14 @@ export async function countPayments(
   return { counts: counts.sort((a, b) => (a.currency < b.currency ? -1 : 1)), hasMore: false }
 }
 
-function conditionsOf(accountId: string, { debtorId, reference }: PaymentSearch): Condition[] {
+function conditionsOf(
+  accountId: string,
+  { debtorId, invoiceId, reference }: PaymentSearch,
+): Condition[] {
   return [
     sql<SqlBool>`account_id = ${accountId}`,
     ...equals('debtor_id', debtorId),
+    ...paysInvoice(accountId, invoiceId),
     // This condition lets the database use the index of references, which omits payments without a reference.
     ...(reference === undefined ? [] : [sql<SqlBool>`reference is not null`]),
     ...within('reference', reference, reference && `${reference}\u{10ffff}`),
@@ -127,14 +135,17 @@ function conditionsOf(accountId: string, { debtorId, reference }: PaymentSearch)
 async function pageOf(
   reader: Reader,
   accountId: string,
-  { reference }: PaymentSearch,
+  { invoiceId, reference }: PaymentSearch,
   after: string | undefined,
   fetch: number,
 ): Promise<Page> {
   const column = reference === undefined ? 'created_at' : 'reference'
   const direction = reference === undefined ? 'desc' : 'asc'
-  const page = { sort: column, direction, fetch } as const
-  if (after === undefined) return { ...page, after: undefined }
+  const firstPage = ignoreSortIndexIfAny(
+    { sort: column, direction, fetch, after: undefined },
+    { others: [invoiceId] },
+  )
+  if (after === undefined) return firstPage
   const row = await reader
     .selectFrom('payments')
     .select(['id', 'created_at', 'reference'])
@@ -144,5 +155,5 @@ async function pageOf(
   if (row === undefined) {
     throw new Problem('invalid_cursor', 'Unknown cursor; start from the first page.')
   }
-  return { ...page, after: { value: row[column] ?? '', id: row.id } }
+  return { ...firstPage, after: { value: row[column] ?? '', id: row.id } }
 }

@@ -23,8 +23,8 @@ export type AuditQuery = {
 interface AuditView extends TimeContext {
   readonly rows: readonly AuditRow[]
   readonly query: AuditQuery
-  /** The e-mail addresses that the field for the actor proposes. */
-  readonly people: readonly string[]
+  /** The people whom the field for the actor proposes, and whether the account has more. */
+  readonly people: { readonly emails: readonly string[]; readonly hasMore: boolean }
   /** The `limit` in the URL, which the link to the next page repeats. */
   readonly limit: string | undefined
   readonly next: string | null
@@ -50,13 +50,14 @@ ${next !== null && renderNext(AUDIT_LOG_PATH, { ...query, limit, before: next },
 function renderFilters({ query, people }: AuditView): Html {
   return html`<form method="get" action="${AUDIT_LOG_PATH}" class="filter-form">
 <span class="row"><label for="actor">Who</label> <input id="actor" name="actor" value="${query.actor}" list="actors" autocomplete="off" translate="no">
-<datalist id="actors">${[...people, 'operator'].map((label) => html`<option value="${label}"></option>`)}</datalist></span>
+<datalist id="actors">${[...people.emails, 'operator'].map((label) => html`<option value="${label}"></option>`)}</datalist></span>
 <span class="row"><label for="action">What</label> <select id="action" name="action">${renderOption('', 'Everything', query.action)}
 ${ACTION_GROUPS.map(([group, actions]) => html`<optgroup label="${group}">${actions.map((action) => renderOption(action, auditWords({ action }), query.action))}</optgroup>`)}</select></span>
 <span class="row"><label for="created_since">From</label> <input id="created_since" name="created_since" type="date" value="${query.created_since}"></span>
 <span class="row"><label for="created_before">before</label> <input id="created_before" name="created_before" type="date" value="${query.created_before}"></span>
 <span class="row"><label for="subject_id">Record</label> <input id="subject_id" name="subject_id" value="${query.subject_id}" placeholder="ID, or address of its page" autocomplete="off" translate="no"></span>
-<button class="small">Filter</button> <a class="button small" href="${AUDIT_LOG_PATH}">Clear</a></form>`
+<button class="small">Filter</button> <a class="button small" href="${AUDIT_LOG_PATH}">Clear</a></form>
+${people.hasMore && html`<p class="hint">“Who” proposes only the newest ${people.emails.length} people. Enter the address of any other person from the list of <a href="/settings/people">people</a>.</p>`}`
 }
 
 /** The folders of the pages of records, by the prefix of their ids. Endpoints are not linked, because they can be deleted. */

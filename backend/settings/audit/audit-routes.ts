@@ -45,7 +45,8 @@ export const auditPages: readonly SessionPage[] = [
       )
       const { rows, next } = pageOf(await listAudit(read, accountId, filters, page), list.limit)
       const users = wantsJson ? [] : await listUsers(read, accountId, newestRows(PROPOSED_MAX))
-      const people = users.map(({ email }) => email)
+      const { rows: proposed, next: nextPerson } = pageOf(users, PROPOSED_MAX)
+      const people = { emails: proposed.map(({ email }) => email), hasMore: nextPerson !== null }
       const view = { rows, query, people, limit: list.value('limit'), next, now, timezone }
       return {
         json: listOf(rows.map(representEntry), next),

@@ -31,7 +31,7 @@ import {
   renderUntil,
   STAGE_WORDS,
 } from '../shell/ledger-words.ts'
-import { newestRows } from '../shell/list-query.ts'
+import { type FullList, newestRows, renderListSection } from '../shell/list-query.ts'
 import {
   type RejectedAction,
   rejectedInForm,
@@ -125,30 +125,21 @@ ${renderBalances(customer)}
 ${renderContact(frame, customer, path)}
 ${renderChasing(frame, customer, path, inForm)}
 </div>
-${renderListSection('Open invoices', open, { name: 'open invoices', path: `/settings/invoices?view=unpaid&debtor_id=${row.id}` }, (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blockReasons }))}
-${others.length > 0 && renderListSection('Other invoices', others, { name: 'invoices', path: `/settings/invoices?debtor_id=${row.id}` }, (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blockReasons }))}
-${renderListSection('Payments', payments, { name: 'payments', path: `/settings/payments?debtor_id=${row.id}` }, (rows) => renderPaymentTable('Payments', rows))}
-${renderListSection('Messages', messages, { name: 'messages', path: `/settings/messages?debtor_id=${row.id}` }, (rows) => renderMessageTable('Messages', rows, times))}
+${renderListSection('Open invoices', open, fullList('open invoices', `invoices?view=unpaid&debtor_id=${row.id}`), (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blockReasons }))}
+${others.length > 0 && renderListSection('Other invoices', others, fullList('invoices', `invoices?debtor_id=${row.id}`), (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blockReasons }))}
+${renderListSection('Payments', payments, fullList('payments', `payments?debtor_id=${row.id}`), (rows) => renderPaymentTable('Payments', rows))}
+${renderListSection('Messages', messages, fullList('messages', `messages?debtor_id=${row.id}`), (rows) => renderMessageTable('Messages', rows, times))}
 ${renderAuditLink(session, row.id)}`
   return renderPage(frame, { title: row.name, section: '/settings/customers', main })
+}
+
+function fullList(name: string, path: string): FullList {
+  return { name, path: `/settings/${path}`, shownMax: SHOWN_MAX }
 }
 
 /** Whether the user may change the customer: only Admins may, and an erased customer cannot be changed. */
 function canChange({ session, row }: Customer): boolean {
   return session.user.role === 'admin' && row.erased_at === null
-}
-
-/** Renders the first rows of a list. If there are more rows, also renders a link to the list that contains them all. */
-function renderListSection<Row>(
-  title: string,
-  rows: readonly Row[],
-  fullList: { readonly name: string; readonly path: string },
-  render: (rows: readonly Row[]) => Html,
-): Html {
-  const id = title.toLowerCase().replaceAll(' ', '-')
-  return html`<section aria-labelledby="${id}"><div class="heading"><h2 id="${id}">${title}</h2>
-${rows.length > SHOWN_MAX && html`<a href="${fullList.path}">All ${fullList.name}</a>`}</div>
-${rows.length === 0 ? html`<p class="card hint">None.</p>` : render(rows.slice(0, SHOWN_MAX))}</section>`
 }
 
 function renderBalances({ balances }: Customer): Html {

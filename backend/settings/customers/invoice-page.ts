@@ -4,6 +4,7 @@ import { type Html, html } from '../../html/html.ts'
 import { canResumeChasing, isDisputed, isOpen, isVoidable } from '../../invoices/actions.ts'
 import { chasingFieldsFor, holdOf } from '../../invoices/holds.ts'
 import type { Session } from '../../sessions/sessions.ts'
+import { renderAuditLink } from '../audit/audit-link.ts'
 import { auditWords, readActionDetail } from '../audit/audit-words.ts'
 import { renderMessageTable } from '../reminders/message-table.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
@@ -14,6 +15,7 @@ import {
   renderMoney,
   STAGE_WORDS,
 } from '../shell/ledger-words.ts'
+import { type FullList, renderListSection } from '../shell/list-query.ts'
 import {
   type PageAction,
   type RejectedAction,
@@ -25,6 +27,11 @@ import type { Frame } from '../shell/response.ts'
 import { exactTime, timeAgo } from '../shell/words.ts'
 import { renderPaymentTable } from './payment-table.ts'
 
+/** The largest number of payments, and of messages, that the page shows. */
+export const SHOWN_MAX = 50
+/** The largest number of actions that the page shows. */
+export const HISTORY_MAX = 100
+
 export interface InvoiceView {
   readonly session: Session
   readonly now: Date
@@ -34,9 +41,11 @@ export interface InvoiceView {
   readonly customerName: string
   /** The reason why no reminder reaches the customer; undefined if nothing blocks reminders. */
   readonly blockReason: string | undefined
+  /** The newest payments to the invoice; at most `SHOWN_MAX` + 1. */
   readonly payments: readonly PaymentRow[]
+  /** The newest messages about the invoice; at most `SHOWN_MAX` + 1. */
   readonly messages: readonly MessageRow[]
-  /** The newest audit entries about the invoice, newest first. */
+  /** The newest audit entries about the invoice, newest first; at most `HISTORY_MAX` + 1. */
   readonly history: readonly AuditRow[]
 }
 
@@ -107,26 +116,31 @@ ${row.po_number !== null && html`<div><dt>Purchase order</dt><dd translate="no">
 ${row.notes !== null && html`<div class="whole"><dt>Notes</dt><dd>${row.notes}</dd></div>`}
 </dl></section>
 ${session.user.role === 'admin' && renderActions(frame, view, inForm)}
-${history.length > 0 && renderHistory(history, timezone)}
-${payments.length > 0 && html`<section aria-labelledby="payments"><h2 id="payments">Payments</h2>${renderPaymentTable('Payments', payments)}</section>`}
-<section aria-labelledby="messages"><h2 id="messages">Messages</h2>
-${messages.length === 0 ? html`<p class="card hint">There are no messages about this invoice.</p>` : renderMessageTable('Messages', messages, times)}</section>`
+${history.length > 0 && renderHistory(view)}
+${payments.length > 0 && renderListSection('Payments', payments, fullList('payments', row), (rows) => renderPaymentTable('Payments', rows))}
+${renderListSection('Messages', messages, fullList('messages', row), (rows) => renderMessageTable('Messages', rows, times))}`
   return renderPage(frame, { title: `Invoice ${row.number}`, section: '/settings/customers', main })
 }
 
+function fullList(name: 'payments' | 'messages', { id }: InvoiceRow): FullList {
+  return { name, path: `/settings/${name}?invoice_id=${id}`, shownMax: SHOWN_MAX }
+}
+
 /** Renders the audit entries of the invoice, e.g. each credit with its amount and reason. */
-function renderHistory(history: readonly AuditRow[], timezone: string): Html {
+function renderHistory({ session, row, history }: InvoiceView): Html {
+  const { timezone } = session.account
   return html`<section aria-labelledby="history"><h2 id="history">History</h2>
 <table class="keys ledger dense"><caption class="unseen">Actions on the invoice, newest first</caption>
 <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Reason</th><th scope="col">Who</th><th scope="col" class="amount">Amount</th></tr></thead>
-<tbody>${history.map((entry) => {
+<tbody>${history.slice(0, HISTORY_MAX).map((entry) => {
     const { reason, amount } = readActionDetail(entry)
     return html`<tr><td data-label="When"><time datetime="${entry.created_at}">${exactTime(entry.created_at, timezone)}</time></td>
 <th scope="row" data-label="What">${auditWords(entry)}</th>
 <td data-label="Reason">${reason ?? '–'}</td>
 <td data-label="Who" translate="no">${entry.actor_label}</td>
 <td data-label="Amount" class="amount">${amount ?? '–'}</td></tr>`
-  })}</tbody></table></section>`
+  })}</tbody></table>
+${history.length > HISTORY_MAX && html`<p class="hint">Only the newest ${HISTORY_MAX} actions are shown.</p>${renderAuditLink(session, row.id)}`}</section>`
 }
 
 function renderTimeFact(name: string, at: string | null, timezone: string): Html | undefined {

@@ -23,7 +23,7 @@ import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
 import { renderFinalise } from './finalise-page.ts'
-import { type InvoiceView, renderInvoicePage } from './invoice-page.ts'
+import { HISTORY_MAX, type InvoiceView, renderInvoicePage, SHOWN_MAX } from './invoice-page.ts'
 
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
@@ -32,8 +32,6 @@ const ADMINS_ONLY = 'Only an Admin can change invoices.'
  * a person must be able to block them before.
  */
 const REJECTED_IF_READ_ONLY: readonly string[] = ['finalise', 'void', 'write-off']
-/** How many entries the history shows at most: far more than people create on one invoice. */
-const HISTORY_MAX = 100
 
 export const invoicePages: readonly SessionPage[] = [
   {
@@ -136,13 +134,13 @@ async function readInvoice(
 ): Promise<InvoiceView> {
   const { id: accountId, timezone } = session.account
   const row = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
-  const newest = newestRows(50)
+  const newest = newestRows(SHOWN_MAX)
   const ofInvoice = { invoice_id: id }
   const [debtor, payments, messages, history] = await Promise.all([
     findDebtor(reader, accountId, row.debtor_id),
     listPayments(reader, accountId, ofInvoice, newest),
     listMessages(reader, accountId, ofInvoice, newest),
-    listActionsOn(reader, accountId, id, HISTORY_MAX),
+    listActionsOn(reader, accountId, id, HISTORY_MAX + 1),
   ])
   const today = todayIn(timezone, now)
   const blockReason = debtor && blockReasonOf(debtor)

@@ -1,7 +1,8 @@
 /** The list of payments, newest first, with filters by reference, amount, date and status. */
 import { todayIn } from '../../calendar/calendar.ts'
-import type { PaymentRow } from '../../database/tables.ts'
+import type { InvoiceRow, PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
+import { findInvoice } from '../../invoices/invoices.ts'
 import { moneyDecimal } from '../../money/money-text.ts'
 import { readAllocations } from '../../payments/payment-list.ts'
 import { renderPayment } from '../../payments/representation.ts'
@@ -35,7 +36,7 @@ import { renderAmountFields, renderPartialHint, renderSummary } from './list-par
 
 const PATH = '/settings/payments'
 const FILTERS = [
-  ...['debtor_id', 'status', 'reference', 'received_since', 'received_until'],
+  ...['debtor_id', 'invoice_id', 'status', 'reference', 'received_since', 'received_until'],
   ...['amount_min', 'amount_max'],
 ]
 const STATUSES = ['recorded', 'reversed'] as const
@@ -49,13 +50,14 @@ export const paymentListPages: readonly SessionPage[] = [
       const { list, search, filters } = parse(request)
       const paging = { after: list.cursor, limit: list.limit }
       const found = await searchPayments(read, accountId, search, paging)
-      const { debtorId } = search
+      const { debtorId, invoiceId } = search
       // The page shows the name of the customer in the filter even if the customer has no row.
       const rowsWithDebtor =
         debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
-      const [counted, customers, allocations] = await Promise.all([
+      const [counted, customers, invoice, allocations] = await Promise.all([
         countPayments(read, accountId, search),
         readNames(read, accountId, rowsWithDebtor),
+        invoiceId === undefined ? undefined : findInvoice(read, accountId, invoiceId),
         readAllocations(
           read,
           accountId,
@@ -67,7 +69,8 @@ export const paymentListPages: readonly SessionPage[] = [
           found.rows.map((row) => renderPayment(row, allocations.get(row.id) ?? [])),
           found.next,
         ),
-        page: (frame) => renderList(frame, { ...found, counted, list, search, filters, customers }),
+        page: (frame) =>
+          renderList(frame, { ...found, counted, list, search, filters, customers, invoice }),
       }
     },
   },
@@ -114,6 +117,7 @@ function parse({ query }: SessionRequest): ParsedQuery {
   const list = parseListQuery(query, FILTERS)
   const search = {
     debtorId: list.value('debtor_id'),
+    invoiceId: list.value('invoice_id'),
     status: wordOf(list, 'status', STATUSES),
     reference: list.value('reference'),
     receivedSince: dateOf(list, 'received_since'),
@@ -132,10 +136,12 @@ interface ListView extends ParsedQuery {
   readonly counted: PaymentCounts
   /** Customer names by id. */
   readonly customers: ReadonlyMap<string, string>
+  /** The invoice in the filter. */
+  readonly invoice: InvoiceRow | undefined
 }
 
 function renderList(frame: Frame, view: ListView): Html {
-  const { rows, filters, search, customers } = view
+  const { rows, filters, search, customers, invoice } = view
   const customerName = search.debtorId && customers.get(search.debtorId)
   const isFiltered = Object.values(filters).some((value) => value !== undefined)
   const isAdmin = frame.session?.user.role === 'admin'
@@ -143,8 +149,10 @@ function renderList(frame: Frame, view: ListView): Html {
 ${isAdmin && html`<a class="button small primary" href="${PATH}/new">Record a payment</a>`}</div>
 ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
 ${customerName && html`<p class="lead">Only payments of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>. <a href="${PATH}">Show the payments of all customers</a></p>`}
+${invoice && html`<p class="lead">Only payments of invoice <a href="/settings/invoices/${invoice.id}" translate="no">${invoice.number}</a>. <a href="${PATH}">Show the payments of all invoices</a></p>`}
 <form method="get" action="${PATH}" class="filter-form">
 ${search.debtorId && html`<input type="hidden" name="debtor_id" value="${search.debtorId}">`}
+${search.invoiceId && html`<input type="hidden" name="invoice_id" value="${search.invoiceId}">`}
 <span class="row"><label for="reference">Reference</label> <input id="reference" name="reference" value="${filters['reference']}" maxlength="200" class="short"></span>
 <span class="row"><label for="received_since">Received from</label> <input id="received_since" name="received_since" type="date" value="${filters['received_since']}"></span>
 <span class="row"><label for="received_until">to</label> <input id="received_until" name="received_until" type="date" value="${filters['received_until']}"></span>

@@ -40,7 +40,7 @@ const ANY_INVOICE: InvoiceSearch = {
   ...{ currency: undefined, dueSince: undefined, dueBefore: undefined, amount: ANY_AMOUNT },
 }
 const ANY_PAYMENT: PaymentSearch = {
-  ...{ debtorId: undefined, status: undefined, reference: undefined },
+  ...{ debtorId: undefined, invoiceId: undefined, status: undefined, reference: undefined },
   ...{ receivedSince: undefined, receivedUntil: undefined, amount: ANY_AMOUNT },
 }
 

@@ -27,6 +27,7 @@ import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import {
   type ApprovalView,
+  OTHER_MESSAGES_MAX,
   renderApproval,
   renderApprovals,
   renderApproveConfirmation,
@@ -39,9 +40,6 @@ const SHOWN_MAX = 100
 
 /** How many recently decided or lapsed reminders the page shows at most. */
 const DECIDED_MAX = 20
-
-/** How many other messages of the customer the page of a reminder shows. */
-const OTHER_MESSAGES_MAX = 10
 
 export const approvalPages: readonly SessionPage[] = [
   {
@@ -202,7 +200,7 @@ async function readView(
     findInvoices(read, accountId, ids),
     readHistory(read, accountId, id),
     // This fetches one message more, because this reminder itself may be one of the newest messages.
-    listMessages(read, accountId, { debtor_id }, newestRows(OTHER_MESSAGES_MAX)),
+    listMessages(read, accountId, { debtor_id }, newestRows(OTHER_MESSAGES_MAX + 1)),
     readPaymentDetails(read, accountId),
     getAccount(read, accountId),
     findDebtor(read, accountId, debtor_id),

@@ -8,7 +8,7 @@ import type { Session } from '../../sessions/sessions.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
 import { dayOf, labelOf, reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-words.ts'
-import { renderNext } from '../shell/list-query.ts'
+import { renderListSection, renderNext } from '../shell/list-query.ts'
 import {
   type PageAction,
   type RejectedAction,
@@ -100,6 +100,10 @@ function outcomeOf(row: PastApproval): Html {
   }
 }
 
+/** The largest number of other messages of the customer that the page of a reminder shows. */
+export const OTHER_MESSAGES_MAX = 10
+const OTHER_MESSAGES_TITLE = 'Other messages of this customer'
+
 export interface ApprovalView {
   readonly session: Session
   readonly now: Date
@@ -112,7 +116,7 @@ export interface ApprovalView {
   readonly language: Language
   /** Currencies in which the reminder does not say how to pay. */
   readonly currenciesWithoutPaymentDetails: readonly string[]
-  /** The newest other messages to and from the same customer. */
+  /** The newest other messages to and from the same customer; at least one more than the page shows if there are more. */
   readonly otherMessages: readonly MessageRow[]
 }
 
@@ -147,6 +151,11 @@ export function renderApproval(frame: Frame, view: ApprovalView, rejected?: Reje
   const path = `${PATH}/${message.id}`
   const inForm = rejectedInForm(rejected, [REJECT])
   const seenField = html`<input type="hidden" name="seen" value="${contentDigest}">`
+  const allMessages = {
+    name: 'messages',
+    path: `/settings/messages?debtor_id=${message.debtor_id}`,
+    shownMax: OTHER_MESSAGES_MAX,
+  }
   const main = html`<p class="back"><a href="${PATH}">Approvals</a></p>
 <div class="heading"><h1>${messageName(message)} to <span translate="no">${debtorName}</span></h1>
 <p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
@@ -163,8 +172,7 @@ ${renderActionWithReason(frame, path, { ...REJECT, fields: () => seenField }, in
     : html`<p class="hint">Only an Admin can approve or reject this reminder.</p>`
 }
 <section aria-labelledby="history"><h2 id="history">History</h2>${renderHistory(history, timezone)}</section>
-<section aria-labelledby="others"><h2 id="others">Other messages of this customer</h2>
-${otherMessages.length === 0 ? html`<p class="card hint">None.</p>` : renderMessageTable('Other messages of this customer', otherMessages, { now, timezone })}</section>`
+${renderListSection(OTHER_MESSAGES_TITLE, otherMessages, allMessages, (rows) => renderMessageTable(OTHER_MESSAGES_TITLE, rows, { now, timezone }))}`
   return renderPage(frame, {
     title: `Approve: ${debtorName}`,
     section: '/settings/reminders',

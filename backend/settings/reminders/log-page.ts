@@ -1,6 +1,6 @@
 /** The page of the message log, with its filters. */
 import { REMINDER_STAGES } from '../../database/tables/messages.ts'
-import type { MessageRow, MessageStatus, ReminderStage } from '../../database/tables.ts'
+import type { InvoiceRow, MessageRow, MessageStatus, ReminderStage } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderOption, renderPage } from '../shell/layout.ts'
 import { reasonWords, STAGE_WORDS } from '../shell/ledger-words.ts'
@@ -49,20 +49,24 @@ export interface LogPage {
     readonly stage: ReminderStage | undefined
     readonly reason: string | undefined
     readonly debtor_id: string | undefined
+    readonly invoice_id: string | undefined
   }
   /** Customer names by id. */
   readonly customers: ReadonlyMap<string, string>
+  /** The invoice in the filter. */
+  readonly invoice: InvoiceRow | undefined
   readonly awaitingApproval: number
   readonly times: TimeContext
 }
 
 export function renderLog(frame: Frame, page: LogPage): Html {
-  const { rows, limit, next, filters, customers, awaitingApproval, times } = page
+  const { rows, limit, next, filters, customers, invoice, awaitingApproval, times } = page
   const customerName = filters.debtor_id && customers.get(filters.debtor_id)
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, awaitingApproval)}
 ${frame.session?.account.isDemo && html`<p class="lead">Sample messages: none of them was mailed.</p>`}
 ${customerName && html`<p class="lead">Only messages to and from <a href="/settings/customers/${filters.debtor_id}" translate="no">${customerName}</a>. <a href="${PATH}">Show the messages of all customers</a></p>`}
+${invoice && html`<p class="lead">Only messages about invoice <a href="/settings/invoices/${invoice.id}" translate="no">${invoice.number}</a>. <a href="${PATH}">Show the messages about all invoices</a></p>`}
 ${renderFilters(page)}
 ${rows.length === 0 ? renderEmpty(filters) : renderMessageTable('Messages, newest first', rows, times, customers)}
 ${next !== null && renderNext(PATH, { ...filters, limit, cursor: next }, 'Older')}`
@@ -89,6 +93,7 @@ function renderFilters({ filters }: LogPage): Html {
     ].map(([value, text]) => renderOption(value, text, filters[name]))}</select></span>`
   return html`<form method="get" action="${PATH}" class="filter-form">
 ${filters.debtor_id && html`<input type="hidden" name="debtor_id" value="${filters.debtor_id}">`}
+${filters.invoice_id && html`<input type="hidden" name="invoice_id" value="${filters.invoice_id}">`}
 ${select(
   'view',
   'Status',

@@ -5,7 +5,7 @@
 import { findLogo } from '../../accounts/logo.ts'
 import { REMINDER_STAGES } from '../../database/tables/messages.ts'
 import type { MessageRow, Reader } from '../../database/tables.ts'
-import { findInvoices } from '../../invoices/invoices.ts'
+import { findInvoice, findInvoices } from '../../invoices/invoices.ts'
 import { embedLogo } from '../../mail/wording/mail-body.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import {
@@ -32,17 +32,21 @@ export const messagePages: readonly SessionPage[] = [
     path: PATH,
     async handle({ session, query, now }, { database: { read } }) {
       const { id: accountId, timezone } = session.account
-      const list = parseListQuery(query, ['view', 'stage', 'reason', 'debtor_id'])
+      const list = parseListQuery(query, [
+        ...['view', 'stage', 'reason'],
+        ...['debtor_id', 'invoice_id'],
+      ])
       const filters = {
         view: wordOf(list, 'view', LOG_VIEWS),
         stage: wordOf(list, 'stage', REMINDER_STAGES),
         reason: wordOf(list, 'reason', LOG_REASONS),
         debtor_id: list.value('debtor_id'),
+        invoice_id: list.value('invoice_id'),
       }
       const page = await pageNewestFirst(list.cursor, list.limit, (id) =>
         findMessage(read, accountId, id),
       )
-      const { view, stage, reason, debtor_id } = filters
+      const { view, stage, reason, debtor_id, invoice_id } = filters
       const search = {
         ...(view !== undefined && { statuses: STATUSES_OF_VIEW[view] }),
         // Only suppressed messages have a reason. The filter by status lets the database use its index of statuses.
@@ -50,19 +54,24 @@ export const messagePages: readonly SessionPage[] = [
         ...(stage !== undefined && { stage }),
         ...(reason !== undefined && { suppression_reason: reason }),
         ...(debtor_id !== undefined && { debtor_id }),
+        ...(invoice_id !== undefined && { invoice_id }),
       }
       const found = await listMessages(read, accountId, search, page)
       const { rows, next } = pageOf(found, list.limit)
       // The page names the customer of the filter even if no message matches.
       const rowsWithDebtor = debtor_id === undefined ? rows : [...rows, { debtor_id }]
       const customers = await readNames(read, accountId, rowsWithDebtor)
+      const invoice =
+        invoice_id === undefined ? undefined : await findInvoice(read, accountId, invoice_id)
       const awaitingApproval = await countAwaitingApproval(read, accountId)
       const times = { now, timezone }
       const limit = list.value('limit')
       return {
         json: listOf(await represent(read, accountId, rows), next),
         page: (frame) =>
-          renderLog(frame, { rows, limit, next, filters, customers, awaitingApproval, times }),
+          renderLog(frame, {
+            ...{ rows, limit, next, filters, customers, invoice, awaitingApproval, times },
+          }),
       }
     },
   },

@@ -174,3 +174,23 @@ ${next !== null && html`<a class="button small" href="${linkTo(next, nextTrail)}
 export function renderNext(path: string, query: Filters, name: string): Html {
   return html`<p><a class="button" href="${listPath(path, query)}" rel="next">${name}</a></p>`
 }
+
+/** The list that contains all rows of a section, and the number of rows that the section shows. */
+export interface FullList {
+  readonly name: string
+  readonly path: string
+  readonly shownMax: number
+}
+
+/** Renders the first rows of a list. If there are more rows, also renders a link to the list that contains them all. */
+export function renderListSection<Row>(
+  title: string,
+  rows: readonly Row[],
+  { name, path, shownMax }: FullList,
+  render: (rows: readonly Row[]) => Html,
+): Html {
+  const id = title.toLowerCase().replaceAll(' ', '-')
+  return html`<section aria-labelledby="${id}"><div class="heading"><h2 id="${id}">${title}</h2>
+${rows.length > shownMax && html`<a href="${path}">All ${name}</a>`}</div>
+${rows.length === 0 ? html`<p class="card hint">None.</p>` : render(rows.slice(0, shownMax))}</section>`
+}
