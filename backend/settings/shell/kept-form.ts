@@ -14,7 +14,7 @@ export function renderKeptFields(entries: readonly FieldEntry[]): Html {
 }
 
 /**
- * Whether a form with these fields can be shown again after another login. A form with secrets could not be shown as it
+ * Whether a form with these fields can be shown again, for example after another login. A form with secrets could not be shown as it
  * was entered, nor could a form with a file, because browsers do not let a page choose a file. A button without fields has
  * nothing to keep.
  */
@@ -24,24 +24,55 @@ export function isKeepable({ secrets, file, binaryFile, ...fields }: Expected): 
   return hasFields && secrets === undefined && file === undefined && binaryFile === undefined
 }
 
-/** The problem of a form that the same user opened before logging in, or before the session's token was replaced. */
+/** The problem of a form that the same user opened before an event after which it must be sent again. */
 export function openedBeforeLogin(): Problem {
   return new Problem(
     'validation_failed',
-    'Since you opened this form, you have logged in or entered your password again, or your role has changed, so nothing was changed. Check what you entered, and send it again.',
+    'Since you opened this form, you have logged in, entered your password again or set up two-factor authentication, or your role has changed, so nothing was changed. Check what you entered, and send it again.',
   )
 }
 
+/** What a user must do in another tab before the form can be shown again. */
+interface Obstacle {
+  readonly title: string
+  readonly step: Html
+}
+
+const NO_SESSION: Obstacle = {
+  title: 'Your session has ended',
+  step: html`<a href="/settings/login" target="_blank" rel="noopener">Log in (opens in a new tab)</a>, as the same user as
+before.`,
+}
+
+const NO_SECOND_FACTOR: Obstacle = {
+  title: 'Set up two-factor authentication',
+  step: html`Your account now requires two-factor authentication of its Admins. <a href="/settings/two-factor" target="_blank" rel="noopener">Set
+it up (opens in a new tab)</a>.`,
+}
+
 /** Renders the response to a form that was sent to `action` without a session. */
-export function renderKeptForm(frame: Frame, action: string, fields: Fields): Html {
+export function renderFormWithoutSession(frame: Frame, action: string, fields: Fields): Html {
+  return renderKeptForm(frame, action, fields, NO_SESSION)
+}
+
+/** Renders the response to a form of an Admin without the second factor that the account requires. */
+export function renderFormWithoutSecondFactor(frame: Frame, action: string, fields: Fields): Html {
+  return renderKeptForm(frame, action, fields, NO_SECOND_FACTOR)
+}
+
+function renderKeptForm(
+  frame: Frame,
+  action: string,
+  fields: Fields,
+  { title, step }: Obstacle,
+): Html {
   const main = html`<div class="narrow card stack" data-dialog-content>
-<h1 tabindex="-1">Your session has ended</h1>
+<h1 tabindex="-1">${title}</h1>
 <p>Nothing was changed. This page keeps what you entered, so do not close it.</p>
-<ol><li><a href="/settings/login" target="_blank" rel="noopener">Log in (opens in a new tab)</a>, as the same user as
-before.</li>
+<ol><li>${step}</li>
 <li>Come back to this page, and continue. Your entries are shown again before anything is changed.</li></ol>
 <form method="post" action="${action}">${renderHidden(FORM_USER, fields.text(FORM_USER))}${renderKeptFields(fields.entries())}
 <button class="primary">Continue</button></form>
 </div>`
-  return renderPage(frame, { title: 'Your session has ended', main })
+  return renderPage(frame, { title, main })
 }

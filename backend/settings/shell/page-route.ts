@@ -18,7 +18,12 @@ import {
 import { createToken } from '../../users/tokens.ts'
 import { pageCookieValue, pageInCookie } from './cookies.ts'
 import { type Fields, FORM_USER, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
-import { isKeepable, openedBeforeLogin, renderKeptForm } from './kept-form.ts'
+import {
+  isKeepable,
+  openedBeforeLogin,
+  renderFormWithoutSecondFactor,
+  renderFormWithoutSession,
+} from './kept-form.ts'
 import type {
   OpenPage,
   Page,
@@ -47,10 +52,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     checkRole(page, session)
     if (lacksSecondFactor(session) && !page.allowedWithoutSecondFactor) {
       if (page.method === 'GET' && !wantsJson(request)) return { location: '/settings/two-factor' }
-      throw new Problem(
-        'second_factor_required',
-        'Your account requires two-factor authentication of its Admins. Set it up at /settings/two-factor.',
-      )
+      return rejectWithoutSecondFactor(request, page, session)
     }
     const fields = await sessionFieldsOf(request, page)
     const pageToHandle = hasToken(request, fields, session.token)
@@ -128,7 +130,30 @@ async function rejectWithoutSession(request: Request, page: SessionPage): Promis
   const headers = { 'www-authenticate': 'Cookie realm="settings"' }
   const fields = await findKeepableFields(request, page)
   if (fields === undefined) throw new Problem('not_logged_in', 'Log in first.', { headers })
-  return { status: 401, headers, page: (frame) => renderKeptForm(frame, request.path, fields) }
+  return {
+    status: 401,
+    headers,
+    page: (frame) => renderFormWithoutSession(frame, request.path, fields),
+  }
+}
+
+/** Throws `second_factor_required`, unless the request contains a form of this user that can be kept until the setup. */
+async function rejectWithoutSecondFactor(
+  request: Request,
+  page: SessionPage,
+  { user }: Session,
+): Promise<FullResponse> {
+  const fields = await findKeepableFields(request, page)
+  if (fields?.text(FORM_USER) !== user.id) {
+    throw new Problem(
+      'second_factor_required',
+      'Your account requires two-factor authentication of its Admins. Set it up at /settings/two-factor.',
+    )
+  }
+  return {
+    status: 403,
+    page: (frame) => renderFormWithoutSecondFactor(frame, request.path, fields),
+  }
 }
 
 /** Returns undefined if the request contains no valid form of a user, or a form that cannot be shown again. */

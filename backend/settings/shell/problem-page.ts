@@ -10,6 +10,7 @@ import { type Frame, wantsJson } from './response.ts'
 /** Returns the link that an error page offers. */
 function nextStep({ code }: Problem): [target: string, name: string] {
   if (code === 'not_logged_in') return ['/settings/login', 'Log in']
+  if (code === 'second_factor_required') return ['/settings/two-factor', 'Set it up']
   return ['/settings', 'Go to Home']
 }
 
@@ -19,6 +20,10 @@ const PAGE_WORDS: Readonly<Record<string, { readonly title: string; readonly tex
   not_logged_in: {
     title: 'Your session has ended',
     text: 'Nothing was changed. Log in, and then repeat what you did.',
+  },
+  second_factor_required: {
+    title: 'Set up two-factor authentication',
+    text: 'Nothing was changed. Your account now requires two-factor authentication of its Admins. Set it up, and then repeat what you did.',
   },
   idempotency_key_reused: {
     title: 'Already recorded',

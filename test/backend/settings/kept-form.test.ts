@@ -1,5 +1,7 @@
 // A form that is sent after its session has ended is shown again after the next login, with the entered values.
 import t, { type Test } from 'tap'
+import { setSecondFactorPolicy } from '../../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { totpCode, totpStep } from '../../../backend/users/totp.ts'
 import { formOf, startMoneySettings, submit } from '../../fixtures/accounts/money-settings.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
@@ -191,6 +193,43 @@ t.test('a form is kept until the second factor is entered', async (t) => {
   const session = { ...ada, cookie: cookieOf(second), csrf: '' }
   const shown = await submit(settings, session, path, kept)
   matches(t, shown, { status: 422, text: containing('value="Globex 2"') })
+})
+
+t.test('a form is kept until the second factor that the account requires is set up', async (t) => {
+  // Regression: if the policy was switched on after the form was opened, everything that had been entered was lost.
+  const settings = await startWithEndingSession(t)
+  const { backend, ada, path, createAdmin, readName, account, admin } = settings
+  const ben = await createAdmin('ben@acme.example')
+  const session = await logIn(backend, ben.email)
+  const form = formOf(await session.page(`${path}/edit`), path, { name: 'Globex 2' })
+  const actionContext = { actor: OPERATOR, now: backend.now }
+  await backend.database.transaction((tx) =>
+    setSecondFactorPolicy(tx, account.id, true, actionContext),
+  )
+  const early = await submit(settings, session, path, form)
+  matches(t, early, { status: 403, text: containing('Set up two-factor authentication') })
+  t.notOk(early.text.includes('csrf_token'))
+  const kept = formOf(early, path)
+  t.strictSame(formOf(await submit(settings, session, path, kept), path), kept, 'still without it')
+
+  const { json } = await session.send('POST', '/settings/two-factor/setup')
+  const code = totpCode(String(json['secret']), totpStep(backend.now))
+  await session.send('POST', '/settings/two-factor/enable', { code })
+  const shown = await submit(settings, { ...session, csrf: '' }, path, kept)
+  matches(t, shown, { status: 422, text: containing('or set up two-factor authentication') })
+  t.equal(await readName(), 'Globex')
+  t.equal((await submit(settings, session, path, formOf(shown, path))).status, 303)
+  t.equal(await readName(), 'Globex 2')
+
+  const others = form.map(([name, value]): [string, string] => [
+    name,
+    name === 'form_user' ? ben.id : value,
+  ])
+  const other = await submit(settings, ada, path, others)
+  matches(t, other, { status: 403, text: containing('Nothing was changed.') })
+  t.notOk(other.text.includes('Globex 2'), 'a form of another user is not shown')
+  const button = await submit(settings, ada, `${path}/archive`, [['form_user', admin.id]])
+  matches(t, button, { status: 403, text: containing('href="/settings/two-factor">Set it up') })
 })
 
 t.test('a button without fields is not shown again, because nothing was entered', async (t) => {
