@@ -33,9 +33,12 @@ const KIND_WORDS: Readonly<Record<MessageRow['kind'], string>> = {
   reply: 'Reply',
 }
 
-/** Returns the kind and the stage, e.g. `Firm reminder`. The stage of a courtesy reminder is stored as null. */
+/**
+ * Returns the kind and the stage, e.g. `Firm reminder`. The stage of a courtesy reminder is stored as null. The name of
+ * the stage `reminder` already says the kind.
+ */
 export function messageName({ kind, stage }: Pick<MessageRow, 'kind' | 'stage'>): string {
   if (kind !== 'reminder') return KIND_WORDS[kind]
   if (stage === null) return 'Courtesy reminder'
-  return stage === 'reminder' ? 'Second reminder' : `${STAGE_WORDS[stage]} reminder`
+  return stage === 'reminder' ? STAGE_WORDS[stage] : `${STAGE_WORDS[stage]} reminder`
 }

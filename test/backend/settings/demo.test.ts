@@ -56,6 +56,18 @@ t.test('a customer whose mail bounced is shown as bounced', async (t) => {
   matches(t, text, /bounced/i)
 })
 
+t.test('messages have the name of their stage', async (t) => {
+  // Regression: the stage "Reminder" was called "Second reminder" in the log, although it can be the third mail.
+  const nameOf = async (stage: string) => {
+    const log = await admin.page(`/settings/messages?stage=${stage}`)
+    const [, name] = /data-label="Message"><a href="[^"]+">([^<]+)</.exec(log.text) ?? []
+    const [, selected] = /<option value="\w+" selected>([^<]+)</.exec(log.text) ?? []
+    return [selected, name]
+  }
+  t.strictSame(await nameOf('friendly'), ['Friendly', 'Friendly reminder'])
+  t.strictSame(await nameOf('reminder'), ['Reminder', 'Reminder'])
+})
+
 // Regression: the only sample approval was suppressed, because no reminder about sample data is sent.
 t.test('the sample approval is updated when the wording changes', async (t) => {
   const { json } = await admin.get('/settings/approvals')
