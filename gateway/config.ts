@@ -38,7 +38,7 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_ANSWER_TIMEOUT_MS: integer(
-    'If a client that reads too slowly has not received a response within this time, its connection is reset. The time begins when the response first has to wait for the client. A longer response, such as a CSV file, may take more time if the client receives at least 32 KiB per second on average.',
+    'How long a response may take from the moment at which it first has to wait for a slow client. After this time, the connection is reset. A response may take longer, as a large CSV file does, while the client receives at least 32 KiB per second on average.',
     {
       min: 100,
       max: 600_000,

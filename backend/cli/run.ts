@@ -173,6 +173,7 @@ async function withContext<T>(
       return database.transaction((tx) => perform(tx, actionContext))
     },
     async migrate() {
+      // Opening the database as `migrator` applies the pending migrations.
       const database = await open('migrator')
       await database.close()
       return database.migrated

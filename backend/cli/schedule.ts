@@ -13,7 +13,7 @@ export const scheduleCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders schedule',
     summary:
-      'Show or change the schedule of an account’s reminders. A change does not affect reminders that are already scheduled. A common value of --ladder is 3,10,21,35.',
+      'Show or change the schedule of an account’s reminders. A change of --ladder or --courtesy does not affect reminders that are already scheduled. A common value of --ladder is 3,10,21,35.',
     arguments: [],
     options: {
       account: ACCOUNT,

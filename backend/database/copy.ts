@@ -93,7 +93,7 @@ async function findResumePoint(from: Database, to: Database, shape: Shape) {
   const expected = last === undefined ? 0 : await count(from, shape, last)
   if (done !== expected) {
     throw new Error(
-      `The target has records in ${shape.name} that the source does not have. Copy to an empty database.`,
+      `The target has ${done} records in ${shape.name} where the source has ${expected}: they differ since an earlier copy. Copy to an empty database.`,
     )
   }
   return { last, done, total: await count(from, shape) }

@@ -13,7 +13,7 @@ import { recordEvent } from '../events/events.ts'
 import {
   equals,
   equalsLiteral,
-  ignoreSortIndexIfAny,
+  ignoreSortIndexIfFiltered,
   indexableColumn,
   type Page,
   type PageBounds,
@@ -269,18 +269,18 @@ type Variant = PageVariant & { readonly status: string | undefined }
 
 const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const page = pageWithBounds(variant, filters)
-  const sortedPage = ignoreSortIndexIfAny(page, { others: [filters.email] })
-  return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, sortedPage, [
+  const pageToSort = ignoreSortIndexIfFiltered(page, { others: [filters.email] })
+  return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, pageToSort, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
     ...equals('email', filters.email),
     ...equalsLiteral(
-      indexableColumn(page, 'status', filters.email, filters.nameFrom),
+      indexableColumn(page, 'status', { unlessFilteredBy: [filters.email, filters.nameFrom] }),
       variant.status,
     ),
     ...within('name_search', filters.nameFrom, filters.nameBefore),
-    ...withinBounds(sortedPage),
+    ...withinBounds(pageToSort),
   ])
 })
 

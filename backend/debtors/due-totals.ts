@@ -132,7 +132,7 @@ export async function listLargestDebtors(
 }
 
 /** Counts active debtors that owe money and cannot be reached. The count stops at `countMax`. */
-export async function countUnreachableOwing(
+export async function countUnreachableDebtorsOwing(
   reader: Reader,
   accountId: string,
   countMax: number,

@@ -7,8 +7,8 @@ import { formatMinor } from './decimal.ts'
 import { type Ledger, type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
 import type { InvoiceRecord, PaymentRecord, ServiceRecords } from './records.ts'
 
-/** A row of the file whose invoice or payment the service does not have. */
-export interface MissingRow {
+/** A row of the file of which the service does not have the invoice, the payment or both. */
+export interface IncompleteRow {
   readonly invoice: LedgerInvoice
   /** Undefined if the invoice is missing. */
   readonly invoiceId: string | undefined
@@ -36,7 +36,7 @@ export interface Totals {
 export interface Comparison {
   /** The customers that the service does not have, if an invoice of theirs is missing too. */
   readonly customers: readonly LedgerCustomer[]
-  readonly rows: readonly MissingRow[]
+  readonly rows: readonly IncompleteRow[]
   readonly differences: readonly Difference[]
   /** The totals by currency. The sums of the service include only records that are also in the file. */
   readonly totals: ReadonlyMap<string, { readonly file: Totals; readonly service: Totals }>
@@ -54,7 +54,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
   const findRecord = invoiceFinder(records.invoices)
   const payments = new Map(records.payments.map((payment) => [payment.external_id, payment]))
 
-  const rows: MissingRow[] = []
+  const rows: IncompleteRow[] = []
   const differences: Difference[] = []
   const totals = new Map<string, { file: Totals; service: Totals }>()
   const found = new Set<string>()

@@ -5,13 +5,13 @@
 
 /**
  * The characters that begin a formula at the start of a text or after a semicolon. Semicolons matter because they separate
- * cells in countries in which the decimal mark is a comma. Apostrophes may precede the character, so that removing the
- * escapes restores a text that contained the apostrophes before.
+ * cells in countries in which the decimal mark is a comma. A text that already has an apostrophe before such a character
+ * (`'=1`) gets a second one, so that an import, which removes one, restores the text.
  */
 const FORMULA_STARTS = /(?<=^|;\s*)(?='*[=+\-@\t\r＝＋－＠])/g
 /**
- * The apostrophes that `escapeFormulas` has added. The pattern begins with the apostrophe, because looking behind at
- * each of many spaces would take quadratic time.
+ * The apostrophes that `escapeFormulas` has added. Only apostrophes are looked behind: the cells of a file may contain many
+ * spaces, and looking behind at each would take quadratic time. The texts that `FORMULA_STARTS` searches are short.
  */
 const ESCAPES = /'(?<=(?:^|;\s*)')(?='*[=+\-@\t\r＝＋－＠])/g
 

@@ -1,4 +1,4 @@
-/** Creates and corrects the records that a file contains, with the functions that the API uses too. */
+/** Creates the records that a file contains as the API does, and corrects records as Settings does. */
 import { getAccount } from '../accounts/accounts.ts'
 import type { ActionContext } from '../accounts/audit.ts'
 import { todayIn } from '../calendar/calendar.ts'
@@ -14,7 +14,7 @@ import { changeDebtorDetails } from '../reminders/reminder-content.ts'
 import { validateBody } from '../validation/body.ts'
 import type { KnownCustomer } from './account-records.ts'
 import { debtorBodyOf, invoiceBodyOf, paymentBodyOf } from './bodies.ts'
-import { invoiceFinder, type MissingRow } from './comparison.ts'
+import { type IncompleteRow, invoiceFinder } from './comparison.ts'
 import type { LedgerCustomer, LedgerInvoice } from './ledger.ts'
 import type { InvoiceRecord } from './records.ts'
 import type { ImportedRecord } from './take-back-plan.ts'
@@ -52,7 +52,7 @@ export async function recordCustomer(
 export async function recordInvoice(
   tx: Transaction,
   { account, actionContext, chaseOverdue }: ImportContext,
-  { invoice, invoiceId, paymentMissing }: MissingRow,
+  { invoice, invoiceId, paymentMissing }: IncompleteRow,
 ): Promise<ImportedRecord[]> {
   const { id: accountId, timezone } = account
   const { now, actor } = actionContext

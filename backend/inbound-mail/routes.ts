@@ -19,11 +19,11 @@ export interface InboundMailDeps {
 }
 
 export function inboundMailRoutes(deps: InboundMailDeps): ServerRoute[] {
-  return [inboundRoute(deps), NO_OTHER_ROUTE]
+  return [inboundRoute(deps), UNKNOWN_ROUTE]
 }
 
-/** Without this route, hapi's own 404 would be the response to other paths below `/mail`. */
-const NO_OTHER_ROUTE: ServerRoute = {
+/** Responds to all other paths below `/mail`, because hapi's own 404 would not be a problem document of this service. */
+const UNKNOWN_ROUTE: ServerRoute = {
   method: '*',
   path: '/mail/{path*}',
   handler() {

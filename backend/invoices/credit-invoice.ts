@@ -7,8 +7,8 @@ import { checkReason } from '../accounts/reason.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import { touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
-import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
-import { stopCoveredReminders } from '../reminders/planning/stop-covered-reminders.ts'
+import { replanOtherInvoices } from '../reminders/planning/planning.ts'
+import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop-covered-reminders.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { invoiceStateConflict, isOpen, lockInvoice } from './actions.ts'
 import { changeInvoice, recordInvoiceEvent } from './change.ts'
@@ -69,8 +69,13 @@ async function replanReminders(tx: Transaction, row: InvoiceRow, now: Date): Pro
   const debtor = { id: row.debtor_id, account_id: row.account_id }
   const reason = `invoice ${row.number} was credited`
   const aboutThis = await stopMessages(tx, row.account_id, [row.id], now, reason)
-  const aboutOthers = await stopCoveredReminders(tx, debtor, { detail: reason }, now)
+  const aboutOthers = await stopRemindersCoveredByMoneyOnAccount(
+    tx,
+    debtor,
+    { detail: reason },
+    now,
+  )
   const cancelledIds = [...aboutThis.cancelledIds, ...aboutOthers.cancelledIds]
   const settledIds = row.status === 'paid' ? [row.id] : []
-  await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, now)
+  await replanOtherInvoices(tx, debtor, cancelledIds, settledIds, now)
 }

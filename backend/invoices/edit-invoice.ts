@@ -6,7 +6,7 @@ import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import { touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
-import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
+import { replanOtherInvoices } from '../reminders/planning/planning.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { invoiceStateConflict, isOpen, lockInvoice } from './actions.ts'
 import { changeInvoice } from './change.ts'
@@ -55,7 +55,7 @@ export async function editInvoice(
   const reason = `invoice ${row.number} was edited`
   const { cancelledIds } = await stopMessages(tx, accountId, [id], actionContext.now, reason)
   const debtor = { id: row.debtor_id, account_id: accountId }
-  await replanUnsettledInvoices(tx, debtor, cancelledIds, [], actionContext.now)
+  await replanOtherInvoices(tx, debtor, cancelledIds, [], actionContext.now)
   return row
 }
 

@@ -10,7 +10,7 @@ import {
   type Condition,
   equals,
   equalsLiteral,
-  ignoreSortIndexIfAny,
+  ignoreSortIndexIfFiltered,
   indexableColumn,
   isInLiterals,
   orderOf,
@@ -96,9 +96,9 @@ type Variant = PageVariant & { readonly [F in LiteralFilter]: InvoiceFilters[F] 
 const readInvoices = preparedPage((reader: Reader, values: Values, variant: Variant) => {
   const filters = { ...values, ...variant }
   const page = pageWithBounds(variant, values)
-  const sortedPage = ignoreSortIndexIfAny(page, { debtorId: filters.debtor_id })
-  const status = indexableColumn(page, 'status', filters.debtor_id)
-  return selectPage<InvoiceRow>(reader, 'invoices', INVOICE_COLUMNS, sortedPage, [
+  const pageToSort = ignoreSortIndexIfFiltered(page, { debtorId: filters.debtor_id })
+  const status = indexableColumn(page, 'status', { unlessFilteredBy: [filters.debtor_id] })
+  return selectPage<InvoiceRow>(reader, 'invoices', INVOICE_COLUMNS, pageToSort, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
@@ -108,11 +108,11 @@ const readInvoices = preparedPage((reader: Reader, values: Values, variant: Vari
       ? [...isInLiterals(status, UNPAID), ...isInLiterals(unindexed('status'), filters.status)]
       : isInLiterals(status, filters.status)),
     ...equalsLiteral(
-      indexableColumn(page, 'currency', filters.debtor_id, filters.status),
+      indexableColumn(page, 'currency', { unlessFilteredBy: [filters.debtor_id, filters.status] }),
       filters.currency,
     ),
     ...matchesOverdue(filters),
-    ...withinBounds(sortedPage),
+    ...withinBounds(pageToSort),
   ])
 })
 
@@ -154,7 +154,7 @@ const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageV
   // Sorting by due date last does not change the order, because ids are unique. It makes SQLite, which has no
   // statistics, use the index of announced invoices, because the index of all invoices contains no due date.
   const dueDateLast = sql`due_date ${sql.raw(page.direction)}`
-  const selectIds = (announced: 0 | 1, sortedPage: Page, dueDate: Column) =>
+  const selectIds = (announced: 0 | 1, pageToSort: Page, dueDate: Column) =>
     reader
       .selectFrom('invoices')
       .select('id')
@@ -164,11 +164,11 @@ const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageV
           ...isInLiterals('status', UNPAID),
           ...within(dueDate, undefined, today),
           sql<SqlBool>`overdue_announced = ${sql.lit(announced)}`,
-          ...withinSorted(sortedPage, created_since, created_before),
-          ...withinBounds(sortedPage),
+          ...withinSorted(pageToSort, created_since, created_before),
+          ...withinBounds(pageToSort),
         ]),
       )
-      .orderBy(orderOf(sortedPage))
+      .orderBy(orderOf(pageToSort))
       .orderBy(dueDateLast)
       .limit(sql.lit(page.fetch))
   const ids = reader

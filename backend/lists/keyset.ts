@@ -22,7 +22,7 @@ export interface PageVariant {
   readonly direction: 'asc' | 'desc'
   /** The number of rows to fetch: one more than are shown, to detect whether there is a next page. */
   readonly fetch: number
-  /** Set by `ignoreSortIndexIfAny`. */
+  /** Set by `ignoreSortIndexIfFiltered`. */
   readonly ignoresSortIndex?: true
   /** The only columns that the database may look up in an index; by default, it chooses. See `indexableColumn`. */
   readonly onlyIndexes?: readonly string[]
@@ -58,7 +58,7 @@ function positionOf(value: string | undefined, id: string | undefined): Position
  * without statistics would otherwise scan the whole account in the list's order. For the order of creation, `debtorId`
  * makes no difference, because an index contains the rows of a debtor in this order.
  */
-export function ignoreSortIndexIfAny(
+export function ignoreSortIndexIfFiltered(
   page: Page,
   { debtorId, others = [] }: SelectiveFilters,
 ): Page {
@@ -120,17 +120,19 @@ export function unindexed(column: string): Expression<unknown> {
 export const ACCOUNT_OF_DEBTOR: Expression<unknown> = unindexed('account_id')
 
 /**
- * Returns the column for a condition, as an expression that no index contains (`unindexed`) if the database must use
- * another index: that of one of the columns `onlyIndexes` or, by default, that of a more selective filter, if such a
- * filter is defined.
+ * Returns the column for a condition. The database may look it up in an index if `page.onlyIndexes` contains it or, by
+ * default, unless the list is also filtered by one of the more selective values. Otherwise, the column is returned as an
+ * expression that no index contains (`unindexed`).
  */
 export function indexableColumn(
   { onlyIndexes }: PageVariant,
   column: string,
-  ...moreSelective: readonly unknown[]
+  { unlessFilteredBy = [] }: { readonly unlessFilteredBy?: readonly unknown[] } = {},
 ): Column {
-  const usesOther = onlyIndexes ? !onlyIndexes.includes(column) : isAnyDefined(...moreSelective)
-  return usesOther ? unindexed(column) : column
+  const isIndexable = onlyIndexes
+    ? onlyIndexes.includes(column)
+    : !isAnyDefined(...unlessFilteredBy)
+  return isIndexable ? column : unindexed(column)
 }
 
 function expressionOf(column: Column): Expression<unknown> {

@@ -1,4 +1,4 @@
-/** Creates the services for mail: the mailer, unsubscribe links, and the worker that sends notices. */
+/** Creates the services for mail: the mailer, unsubscribe links, and the worker that sends notices, which are mails to users. */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
@@ -24,7 +24,7 @@ export interface MailServicesOptions {
   readonly linkKeys: readonly Buffer[]
   /** The keys for codes in links that are mailed to users, of 32 bytes each. The first key generates new codes. */
   readonly codeKeys: readonly Buffer[]
-  /** In a rehearsal, no notices are sent, and Admins must pass on invitation links themselves. */
+  /** Whether `REHEARSAL` is on: then no notices are sent, and Admins must pass on invitation links themselves. */
   readonly isRehearsal?: boolean
   readonly onHandOver?: (result: HandOverResult) => void
   readonly clock: () => Date

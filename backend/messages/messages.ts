@@ -7,7 +7,7 @@ import type { MessageHtmlRow, MessageRow } from '../database/tables.ts'
 import {
   equals,
   equalsLiteral,
-  ignoreSortIndexIfAny,
+  ignoreSortIndexIfFiltered,
   indexableColumn,
   isInLiterals,
   type Page,
@@ -62,21 +62,27 @@ type Variant = PageVariant & { readonly [F in LiteralFilter]: MessageFilters[F] 
 const readMessages = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const { accountId } = filters
   const page = pageWithBounds(variant, filters)
-  const sortedPage = ignoreSortIndexIfAny(page, {
+  const pageToSort = ignoreSortIndexIfFiltered(page, {
     debtorId: filters.debtor_id,
     others: [filters.invoice_id],
   })
   const selective = [filters.debtor_id, filters.invoice_id]
-  return selectPage<MessageRow>(reader, 'messages', MESSAGE_COLUMNS, sortedPage, [
+  return selectPage<MessageRow>(reader, 'messages', MESSAGE_COLUMNS, pageToSort, [
     ...equals('account_id', accountId),
     ...withinTimes(filters, page),
     ...equals('debtor_id', filters.debtor_id),
     ...coversInvoice(accountId, filters.invoice_id),
     ...equalsLiteral('channel', variant.channel),
-    ...equalsLiteral(indexableColumn(page, 'stage', ...selective, variant.statuses), variant.stage),
-    ...isInLiterals(indexableColumn(page, 'status', ...selective), variant.statuses),
+    ...equalsLiteral(
+      indexableColumn(page, 'stage', { unlessFilteredBy: [...selective, variant.statuses] }),
+      variant.stage,
+    ),
+    ...isInLiterals(
+      indexableColumn(page, 'status', { unlessFilteredBy: selective }),
+      variant.statuses,
+    ),
     ...equalsLiteral('suppression_reason', variant.suppression_reason),
-    ...withinBounds(sortedPage),
+    ...withinBounds(pageToSort),
   ])
 })
 

@@ -8,7 +8,7 @@ import {
   type Condition,
   equals,
   equalsLiteral,
-  ignoreSortIndexIfAny,
+  ignoreSortIndexIfFiltered,
   indexableColumn,
   type Page,
   type PageBounds,
@@ -59,23 +59,25 @@ type Variant = PageVariant & { readonly currency: string | undefined }
 const readPayments = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const { accountId } = filters
   const page = pageWithBounds(variant, filters)
-  const sortedPage = ignoreSortIndexIfAny(page, {
+  const pageToSort = ignoreSortIndexIfFiltered(page, {
     debtorId: filters.debtor_id,
     others: [filters.invoice_id],
   })
-  return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, sortedPage, [
+  return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, pageToSort, [
     ...equals('account_id', accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
     ...equals('debtor_id', filters.debtor_id),
     ...paysInvoice(accountId, filters.invoice_id),
     ...equalsLiteral(
-      indexableColumn(page, 'currency', filters.debtor_id, filters.invoice_id),
+      indexableColumn(page, 'currency', {
+        unlessFilteredBy: [filters.debtor_id, filters.invoice_id],
+      }),
       variant.currency,
     ),
     ...within('received_on', filters.received_since, filters.received_before),
     ...equals('idempotency_key', filters.idempotency_key),
-    ...withinBounds(sortedPage),
+    ...withinBounds(pageToSort),
   ])
 })
 

@@ -1,6 +1,6 @@
 /**
- * Records payments, which are money that was received. The same transaction settles the invoices and cancels
- * the waiting messages about them.
+ * Records payments, which are money that was received. The same transaction reduces the amounts due of the invoices and
+ * cancels the waiting messages about them.
  */
 import assert from 'node:assert'
 import { createId } from '../../shared/contract/id.ts'
@@ -14,8 +14,8 @@ import { touchDebtor, touchDebtorOfInvoice } from '../debtors/debtors.ts'
 import { prepareEvents, recordEvent } from '../events/events.ts'
 import { findOpenInvoices } from '../invoices/invoices.ts'
 import { findUnsentMessages, type UnsentMessage } from '../messages/cancel-messages.ts'
-import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
-import { stopCoveredReminders } from '../reminders/planning/stop-covered-reminders.ts'
+import { replanOtherInvoices } from '../reminders/planning/planning.ts'
+import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop-covered-reminders.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { allocate, applyOldestFirst, type Share } from './allocation.ts'
@@ -84,7 +84,7 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
-  // A payment for a debtor usually needs the setting, which is therefore read together with the rest.
+  // For the target `debtor`, `allocateRest` usually needs the setting `apply_credit`: it is read in the same round trip.
   const [{ debtorId, shares: requested, unsent }, applyCredit] = await together([
     readRequestedShares(tx, accountId, input, now),
     input.target.kind === 'debtor' && !input.keepsRestOnAccount
@@ -108,9 +108,9 @@ export async function recordPayment(
   if (unapplied > 0) {
     const incoming = { currency: input.currency, amount: unapplied }
     const detail = 'money was received on account'
-    stopped.push(await stopCoveredReminders(tx, debtor, { incoming, detail }, now))
+    stopped.push(await stopRemindersCoveredByMoneyOnAccount(tx, debtor, { incoming, detail }, now))
   }
-  const cancelledIds = stopped.flatMap((each) => each.cancelledIds)
+  const cancelledMessageIds = stopped.flatMap((each) => each.cancelledIds)
   const payment: PaymentRow = {
     id: createId('pay'),
     account_id: accountId,
@@ -148,8 +148,8 @@ export async function recordPayment(
   }))
   for (const allocation of allocations) await insertAllocation(tx, allocation)
   // Planning must follow the insertion of the payment, because money on account affects the plan.
-  const settledIds = settled.map(({ id }) => id)
-  await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, now)
+  const paidInvoiceIds = settled.map(({ id }) => id)
+  await replanOtherInvoices(tx, debtor, cancelledMessageIds, paidInvoiceIds, now)
   const render = () => renderPayment(payment, allocations)
   await recordEvent(tx, { accountId, type: 'payment.recorded', subjectId: payment.id, render }, now)
   return { payment, allocations }
@@ -216,7 +216,10 @@ async function readRequestedShares(
   return { debtorId: paid.invoice.debtor_id, shares: allocate(input, targets), unsent }
 }
 
-/** Allocates the rest of the payment to open invoices, if the payment and the account's setting allow it. */
+/**
+ * Allocates the rest of the payment to open invoices, unless the account's setting `apply_credit` is `manual` or the
+ * payment keeps its rest on account.
+ */
 async function allocateRest(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,

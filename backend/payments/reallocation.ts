@@ -12,8 +12,8 @@ import { recordEvent } from '../events/events.ts'
 import { findInvoices } from '../invoices/invoices.ts'
 import { reopenInvoice } from '../invoices/reopening.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
-import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
-import { stopCoveredReminders } from '../reminders/planning/stop-covered-reminders.ts'
+import { replanOtherInvoices } from '../reminders/planning/planning.ts'
+import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop-covered-reminders.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { amount as amountRule } from '../validation/fields.ts'
 import { check, Rejection } from '../validation/rejections.ts'
@@ -71,7 +71,7 @@ export async function allocatePayment(
   const changed = await changeUnapplied(tx, payment, -sum, before, actionContext.now)
   const cancelledIds = stopped.flatMap((each) => each.cancelledIds)
   const settledIds = settled.map((invoice) => invoice.id)
-  await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, actionContext.now)
+  await replanOtherInvoices(tx, debtor, cancelledIds, settledIds, actionContext.now)
   return { ...changed, effects: effectsOf(settled, stopped) }
 }
 
@@ -114,9 +114,14 @@ export async function takeBackAllocation(
   const debtor = { id: payment.debtor_id, account_id: accountId }
   const aboutThis = await stopMessages(tx, accountId, [invoiceId], actionContext.now, detail)
   // Money on account covers the invoices that are due first, which need not include the reopened invoice.
-  const aboutOthers = await stopCoveredReminders(tx, debtor, { detail }, actionContext.now)
+  const aboutOthers = await stopRemindersCoveredByMoneyOnAccount(
+    tx,
+    debtor,
+    { detail },
+    actionContext.now,
+  )
   const cancelledIds = [...aboutThis.cancelledIds, ...aboutOthers.cancelledIds]
-  await replanUnsettledInvoices(tx, debtor, cancelledIds, [], actionContext.now)
+  await replanOtherInvoices(tx, debtor, cancelledIds, [], actionContext.now)
   return { ...changed, effects: effectsOf([reopened], [aboutThis, aboutOthers]) }
 }
 

@@ -80,11 +80,13 @@ export async function previewReminders(
       const chased = chasedDebtors.get(debtor.id)
       if (chased === undefined) continue
       const { refusal } = decidePlan(debtor, account, chased, now)
-      const time = account.timeOf(debtor)
+      const workingTime = account.workingTimeOf(debtor)
       const waitingRows = waiting.get(debtor.id) ?? []
       const shown = shownRefusal(debtor, account, chased, refusal ?? null, now)
-      messages.push(...waitingRows.map((row) => describeWaiting(debtor, row, shown, time, now)))
-      const afterSending = asIfSent(chased, nextSendTime(time, now))
+      messages.push(
+        ...waitingRows.map((row) => describeWaiting(debtor, row, shown, workingTime, now)),
+      )
+      const afterSending = asIfSent(chased, nextSendTime(workingTime, now))
       messages.push(...predictMessages(debtor, account, afterSending, now, until))
     }
   }
@@ -139,8 +141,8 @@ function shownRefusal(
  * Returns `from` if the send window is open then, otherwise the start of the next send window: a message that is
  * approved on a Saturday is sent on the next business day. If every day is a holiday, returns `from`.
  */
-function nextSendTime(time: WorkingTime, from: Date): Date {
-  return time.firstSlot(time.dayOf(from), from) ?? from
+function nextSendTime(workingTime: WorkingTime, from: Date): Date {
+  return workingTime.firstSlot(workingTime.dayOf(from), from) ?? from
 }
 
 /** Returns the debtor as it would be after its waiting messages were sent at `sentAt`. */
@@ -224,13 +226,13 @@ function describeWaiting(
   { id, name }: DebtorRow,
   { id: messageId, status, scheduled_for: scheduledFor, facts: text }: WaitingRow,
   refusal: Refusal | null,
-  time: WorkingTime,
+  workingTime: WorkingTime,
   now: Date,
 ): PreviewedMessage {
   const { stage, recipient, invoices } = readFacts(text)
   const from = new Date(Math.max(now.getTime(), Date.parse(scheduledFor ?? now.toISOString())))
   return {
-    at: nextSendTime(time, from).toISOString(),
+    at: nextSendTime(workingTime, from).toISOString(),
     debtorId: id,
     debtorName: name,
     recipient,

@@ -11,6 +11,6 @@ export async function earliestSendingTime(
   now: Date,
 ): Promise<Date | undefined> {
   const account = (await readChasingAccounts(reader, [debtor.account_id])).get(debtor.account_id)
-  const time = account?.timeOf(debtor)
-  return time?.isOpen(now) ? now : time?.firstSlot(time.dayOf(now), now)
+  const workingTime = account?.workingTimeOf(debtor)
+  return workingTime?.isOpen(now) ? now : workingTime?.firstSlot(workingTime.dayOf(now), now)
 }

@@ -9,7 +9,7 @@
  */
 const LONG_SEQUENCE = /[\p{M}\uff9e\uff9f]{31}/u
 
-/** Whether the text is not normalized, because it has too many combining marks in a row. */
+/** Whether the text has too many combining marks in a row. `normalizeText` does not normalize such a text. */
 export function hasTooManyMarks(text: string): boolean {
   return LONG_SEQUENCE.test(text)
 }

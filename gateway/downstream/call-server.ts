@@ -51,7 +51,7 @@ export interface CallServerOptions {
   /** Called when the response is flushed to the client, or can no longer be sent. */
   onSettled(call: Call, status: number): void
   /** Called for bytes that were rejected because they are not a valid request. */
-  onRejectedBytes(requestId: string, address: string, problem: Problem): void
+  onInvalidRequest(requestId: string, address: string, problem: Problem): void
 }
 
 export class CallServer {
@@ -86,7 +86,7 @@ export class CallServer {
   reject({ address }: Connection, error: Http1Error | Problem): string {
     const problem = asProblem(error)
     const requestId = createId('req')
-    this.#options.onRejectedBytes(requestId, address, problem)
+    this.#options.onInvalidRequest(requestId, address, problem)
     const response = this.#renderProblem(problem, requestId)
     const framing = lengthHeader(response.body)
     const commonHeaders = this.#options.commonHeaders(undefined, response.status)

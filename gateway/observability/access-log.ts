@@ -16,7 +16,7 @@ import { spanOfCall, spansOfSteps } from './spans.ts'
 export interface AccessLog {
   recordCall(call: Call, status: number): void
   /** Records bytes that were rejected because they are not a valid request. */
-  recordRejectedBytes(requestId: string, address: string, problem: Problem): void
+  recordInvalidRequest(requestId: string, address: string, problem: Problem): void
 }
 
 export interface AccessLogOptions {
@@ -64,12 +64,12 @@ export function createAccessLog(options: AccessLogOptions): AccessLog {
     }
   }
 
-  function recordRejectedBytes(
+  function recordInvalidRequest(
     requestId: string,
     address: string,
     { status, code }: Problem,
   ): void {
-    callMetrics.recordRejectedBytes(status, code)
+    callMetrics.recordInvalidRequest(status, code)
     if (logsCalls) log.info({ requestId, status, code, client: address }, 'call')
   }
 
@@ -77,7 +77,7 @@ export function createAccessLog(options: AccessLogOptions): AccessLog {
     return head === undefined ? address : clientAddress(address, head.headers, trustedProxies)
   }
 
-  return { recordCall, recordRejectedBytes }
+  return { recordCall, recordInvalidRequest }
 }
 
 function rounded(ms: number): number {

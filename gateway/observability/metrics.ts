@@ -16,8 +16,8 @@ import type { UsageReporter } from './usage-reporter.ts'
 
 export interface CallMetrics {
   record(call: CallRecord, status: number, ms: number): void
-  /** Records bytes that were rejected because they are not a valid request. */
-  recordRejectedBytes(status: number, code: ProblemCode): void
+  /** Records that bytes of a client were rejected because they are not a valid request. */
+  recordInvalidRequest(status: number, code: ProblemCode): void
 }
 
 /** The metrics of one operation. They are created once, because building labels for each call is expensive. */
@@ -76,7 +76,7 @@ export function createCallMetrics(metrics: Metrics): CallMetrics {
       if (upstreamMs > 0) operationMetrics.upstream.observe(upstreamMs / 1000)
       if (code !== undefined) count(refusals, code)
     },
-    recordRejectedBytes(status, code) {
+    recordInvalidRequest(status, code) {
       count(metricsOf('none').byStatus, status)
       count(refusals, code)
     },
@@ -140,7 +140,7 @@ function registerBudgetMetrics(metrics: Metrics, budget: Budget): void {
   )
   metrics.total(
     'receivables_gateway_evictions_total',
-    'Connections that were closed or refused, and bodies that were rejected, because a limit was reached, by limit.',
+    'Connections that were closed or refused, and requests and responses that were not read or not sent to the end, because a limit was reached, by limit.',
     () => Object.entries(budget.evicted),
     { labels: ['limit'] },
   )
@@ -236,7 +236,7 @@ function registerUpstreamMetrics(metrics: Metrics, components: GatewayComponents
   )
   metrics.gauge(
     'receivables_gateway_pages_waiting',
-    'Page requests that wait until other pages are loaded.',
+    'Page requests that wait because the maximum number of pages is being loaded.',
     () => pages.waitingPages,
   )
   metrics.total(
@@ -248,7 +248,9 @@ function registerUpstreamMetrics(metrics: Metrics, components: GatewayComponents
     'receivables_gateway_upstream_failures_total',
     'Failed attempts, by backend and kind.',
     () =>
-      [...forwarder.failures].flatMap(([url, kinds]) => [...kinds].map((kind) => [url, ...kind])),
+      [...forwarder.failures].flatMap(([url, kinds]) =>
+        [...kinds].map(([kind, attempts]) => [url, kind, attempts]),
+      ),
     { labels: ['backend', 'kind'] },
   )
   metrics.total(

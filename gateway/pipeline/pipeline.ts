@@ -85,7 +85,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     onInvalidHead: (call, fields) => recordCachedKey(authenticator, call, fields),
     onResponse: (call, status) => usage.record(finishedCall(call, status), status),
     onSettled: accessLog.recordCall,
-    onRejectedBytes: accessLog.recordRejectedBytes,
+    onInvalidRequest: accessLog.recordInvalidRequest,
   })
 }
 

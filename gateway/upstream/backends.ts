@@ -36,8 +36,8 @@ export interface Backends {
   /** The number of backends that are known at present. */
   readonly size: number
   /**
-   * Considers the backends that the next call may be sent to. `size` is the number of their connections for
-   * calls; `free` is how many of these no call uses or waits for. Both include connections that are not yet
+   * Returns how many connections for calls the backends have together to which the next call may be sent (`size`),
+   * and how many of these are neither used nor awaited by a call (`free`). Both include connections that are not yet
    * open.
    */
   connections(): { readonly size: number; readonly free: number }
@@ -58,8 +58,8 @@ export interface Backends {
   markUnreachable(backend: Backend): void
   /**
    * Sends a small signed JSON request, which must be idempotent: if it fails before its deadline and there are
-   * other backends, it is sent once more, to another backend. It is also sent once more if its backend misses a readiness
-   * probe while another backend is ready, or responds to a later probe but not to the request.
+   * other backends, it is sent once more, to another backend. It is sent a further time if its backend misses a readiness
+   * probe while another backend is ready, or responds to a probe that began after the request, but not to the request.
    */
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { debtorBodyOf, invoiceBodyOf, paymentBodyOf } from '../../import/bodies.ts'
-import type { MissingRow } from '../../import/comparison.ts'
+import type { IncompleteRow } from '../../import/comparison.ts'
 import type { LedgerCustomer } from '../../import/ledger.ts'
 import { type Api, type ApiResponse, ImportStopped, type Json } from './api.ts'
 
@@ -28,7 +28,7 @@ export interface PostingOptions {
   readonly api: Api
   /** The customers that the service does not have. */
   readonly customers: readonly LedgerCustomer[]
-  readonly rows: readonly MissingRow[]
+  readonly rows: readonly IncompleteRow[]
   /** The number of concurrent requests. */
   readonly concurrency: number
   /** Whether invoices that are already past due are chased. */

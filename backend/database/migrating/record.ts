@@ -15,8 +15,6 @@ export interface MigrationRecord {
   readonly isComplete: boolean
 }
 
-const NO_PROGRESS = { stepsDone: 0, position: null, requires: null }
-
 interface Row {
   readonly name: string
   readonly steps_done: number
@@ -42,7 +40,13 @@ export async function readRecords({
     select name from ${sql.table(PREDECESSOR)}
   `.execute(db)
   // The predecessor recorded only names of completed migrations.
-  return rows.map(({ name }) => ({ ...NO_PROGRESS, name, isComplete: true }))
+  return rows.map(({ name }) => ({
+    name,
+    stepsDone: 0,
+    position: null,
+    requires: null,
+    isComplete: true,
+  }))
 }
 
 /**

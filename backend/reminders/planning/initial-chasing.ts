@@ -16,15 +16,15 @@ export async function initialChasing(
   now: Date,
 ): Promise<ChasingFields> {
   const { ladder, holidays, chaseFrom } = await readChasingSettings(reader, debtor.account_id)
-  const time = createWorkingTime(debtor.timezone ?? timezone, holidays)
+  const workingTime = createWorkingTime(debtor.timezone ?? timezone, holidays)
   const lastSentAt = (await readLastSent(reader, [debtor.id])).get(debtor.id) ?? null
   const plan = planDebtor(
     {
       ladder: readLadder(debtor.ladder) ?? ladder,
-      time,
+      workingTime,
       chaseFrom,
       refusal: undefined,
-      lastSentOn: lastSentAt === null ? null : time.dayOf(new Date(lastSentAt)),
+      lastSentOn: lastSentAt === null ? null : workingTime.dayOf(new Date(lastSentAt)),
       // Only the chasing fields are needed, so no routine message is planned.
       hasScheduledMessage: true,
       invoices: [{ ...NEVER_CHASED, id, due_date }],

@@ -35,7 +35,7 @@ export function newMessage(
   { stage, scheduledFor, invoices, refusal = debtorRefusal }: PlannedMessage,
   now: Date,
 ): NewMessage {
-  const today = account.timeOf(debtor).dayOf(now)
+  const today = account.workingTimeOf(debtor).dayOf(now)
   const byId = new Map(chased.invoices.map((invoice) => [invoice.id, invoice]))
   const covered = invoices.flatMap(({ id, stage: invoiceStage }) => {
     const invoice = byId.get(id)

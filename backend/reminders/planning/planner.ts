@@ -30,7 +30,7 @@ const INVOICES_MAX = 100
 
 export interface DebtorToPlan {
   readonly ladder: Ladder
-  readonly time: WorkingTime
+  readonly workingTime: WorkingTime
   /** Invoices with an earlier due date are never chased. */
   readonly chaseFrom: string | null
   /** The refusal if a safety rail blocks every message to the debtor now. */
@@ -108,7 +108,7 @@ interface NextStep {
 
 export function planDebtor(debtor: DebtorToPlan, now: Date): Plan {
   const nextSteps = debtor.invoices.map((invoice) => nextStepOf(invoice, debtor, now))
-  const today = debtor.time.dayOf(now)
+  const today = debtor.workingTime.dayOf(now)
   const due = nextSteps.filter(
     ({ invoice, next }) =>
       next && (next.slot <= now || (invoice.isMessageCancelled && next.dueOn <= today)),
@@ -222,20 +222,21 @@ function nextStepIfNotChased(
 /** Returns undefined after the last stage. */
 function nextMessageOf(
   invoice: InvoiceToPlan,
-  { ladder, time, lastSentOn }: DebtorToPlan,
+  { ladder, workingTime, lastSentOn }: DebtorToPlan,
   now: Date,
 ): NextMessage | undefined {
   const { due_date: dueDate, chasing_last_message_at: lastAt } = invoice
-  const afterSpacing = lastAt === null ? '' : addDays(time.dayOf(new Date(lastAt)), SPACING_DAYS)
+  const afterSpacing =
+    lastAt === null ? '' : addDays(workingTime.dayOf(new Date(lastAt)), SPACING_DAYS)
   const afterDailyCap = lastSentOn === null ? '' : addDays(lastSentOn, 1)
   const messageAfter = (days: number, stage: LadderStage): NextMessage | undefined => {
     const day = latest(addDays(dueDate, days), afterSpacing)
-    const slot = time.firstSlot(latest(day, afterDailyCap), now)
+    const slot = workingTime.firstSlot(latest(day, afterDailyCap), now)
     return slot && { stage, dueOn: day, slot }
   }
   if (ladder.courtesy !== null && invoice.taken.length === 0 && invoice.chasing_stage === null) {
     const courtesy = messageAfter(ladder.courtesy, 'courtesy')
-    if (courtesy !== undefined && time.dayOf(courtesy.slot) <= dueDate) return courtesy
+    if (courtesy !== undefined && workingTime.dayOf(courtesy.slot) <= dueDate) return courtesy
   }
   const stage = nextStageOf(invoice)
   return stage && messageAfter(ladder[stage], stage)

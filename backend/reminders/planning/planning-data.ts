@@ -31,7 +31,7 @@ export interface ChasingAccount {
    */
   readonly recordedBlock: ChasingSettingsRow['blocked_by']
   /** Returns the working time in the debtor's time zone, with the account's holidays. */
-  timeOf(debtor: Pick<DebtorRow, 'timezone'>): WorkingTime
+  workingTimeOf(debtor: Pick<DebtorRow, 'timezone'>): WorkingTime
 }
 
 /** An open invoice, with the fields that the planner needs and those that a message shows. */
@@ -148,13 +148,13 @@ function accountOf(
     settings,
     switches: switchesOf(switches, row.id),
     recordedBlock: settingsRow?.blocked_by ?? null,
-    timeOf(debtor) {
+    workingTimeOf(debtor) {
       const timezone = debtor.timezone ?? row.timezone
       const cached = times.get(timezone)
       if (cached !== undefined) return cached
-      const time = createWorkingTime(timezone, settings.holidays)
-      times.set(timezone, time)
-      return time
+      const workingTime = createWorkingTime(timezone, settings.holidays)
+      times.set(timezone, workingTime)
+      return workingTime
     },
   }
 }

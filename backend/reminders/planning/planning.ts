@@ -51,22 +51,22 @@ export async function planDebtors(
  * Plans new messages about the invoices that the cancelled messages covered, except settled invoices. The caller must
  * already have locked the debtor. Its row is read again, because the caller may have changed it since.
  */
-export async function replanUnsettledInvoices(
+export async function replanOtherInvoices(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
-  cancelledIds: readonly string[],
-  settledIds: readonly string[],
+  cancelledMessageIds: readonly string[],
+  paidInvoiceIds: readonly string[],
   now: Date,
 ): Promise<void> {
-  if (cancelledIds.length === 0) return
+  if (cancelledMessageIds.length === 0) return
   const covered = await tx
     .selectFrom('message_invoices')
     .select('invoice_id')
     .where('account_id', '=', accountId)
-    .where('message_id', 'in', cancelledIds)
+    .where('message_id', 'in', cancelledMessageIds)
     .execute()
   const invoiceIds = covered.map((row) => row.invoice_id)
-  const idsToReplan = new Set(invoiceIds.filter((invoiceId) => !settledIds.includes(invoiceId)))
+  const idsToReplan = new Set(invoiceIds.filter((invoiceId) => !paidInvoiceIds.includes(invoiceId)))
   if (idsToReplan.size === 0) return
   const debtor = await lockDebtor(tx, accountId, id)
   if (debtor !== undefined) await planDebtors(tx, [debtor], now, idsToReplan)
@@ -75,20 +75,20 @@ export async function replanUnsettledInvoices(
 /** Returns the plan of one debtor, and the refusal if a safety rail blocks all messages to the debtor. */
 export function decidePlan(
   debtor: DebtorRow,
-  { row, settings, switches, timeOf }: ChasingAccount,
+  { row, settings, switches, workingTimeOf }: ChasingAccount,
   { invoices, suppressionReason, lastSentAt, hasScheduledMessage }: ChasedDebtor,
   now: Date,
   idsToReplan: ReadonlySet<string> = new Set(),
 ): { readonly refusal: Refusal | undefined; readonly plan: Plan } {
   const refusal = findRefusal({ now, account: { ...row, switches }, debtor, suppressionReason })
-  const time = timeOf(debtor)
+  const workingTime = workingTimeOf(debtor)
   const plan = planDebtor(
     {
       ladder: readLadder(debtor.ladder) ?? settings.ladder,
-      time,
+      workingTime,
       chaseFrom: settings.chaseFrom,
       refusal,
-      lastSentOn: lastSentAt === null ? null : time.dayOf(new Date(lastSentAt)),
+      lastSentOn: lastSentAt === null ? null : workingTime.dayOf(new Date(lastSentAt)),
       hasScheduledMessage,
       invoices: invoices.map((invoice) => ({
         ...invoice,

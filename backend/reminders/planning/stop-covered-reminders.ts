@@ -16,7 +16,7 @@ import { readFacts } from './facts.ts'
  * being sent cannot be cancelled, and are returned as in flight. `incoming` is money that is about to be recorded on
  * account.
  */
-export async function stopCoveredReminders(
+export async function stopRemindersCoveredByMoneyOnAccount(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
   { incoming, detail }: { readonly incoming?: IncomingMoney; readonly detail: string },

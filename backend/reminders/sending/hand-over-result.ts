@@ -81,7 +81,10 @@ async function lockSendingMessage(tx: Transaction, messageId: string, lease: str
   return { reminder, message: isErased ? { ...message, ...ERASED_TEXTS } : message, isErased }
 }
 
-/** The erasure may not have reached the message yet. Without a recipient, no address is suppressed. */
+/**
+ * What replaces the texts of a message to an erased debtor, which the erasure may not have reached yet. Without a
+ * recipient, a bounce cannot store the erased address in the list of suppressed addresses.
+ */
 const ERASED_TEXTS = { recipient: null, subject: null, body: null } as const
 
 async function scheduleRetry(

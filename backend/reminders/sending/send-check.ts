@@ -28,8 +28,8 @@ import { REMINDER_LEASES, START_MS_MAX, setNextRun } from './leases.ts'
 import { markSent } from './mark-sent.ts'
 import { ensureText, readMessageHtml, showsOutdatedPayment, writeText } from './text.ts'
 import {
-  countUnknownOutcome,
   lockWaitingMessage,
+  recordInterruptedHandOver,
   situationOf,
   type WaitingMessage,
 } from './waiting-message.ts'
@@ -70,7 +70,7 @@ export async function runSendCheck(
     await replanDebtor(tx, message.account_id, message.debtor_id, now)
     return undefined
   }
-  const waiting = await countUnknownOutcome(tx, locked, now)
+  const waiting = await recordInterruptedHandOver(tx, locked, now)
   if (waiting === undefined) return undefined
   const situation = await situationOf(tx, waiting, now)
   // Users can approve messages of sample data, to try out approvals. After the approval, `demo` blocks them.
@@ -164,12 +164,13 @@ function approvalAfterSuppression(
  */
 function isOutdated({ debtor, message }: Situation): boolean {
   if (message === undefined) return false
-  const { facts, invoices, onAccount } = message
+  const { facts: planned, invoices, onAccount } = message
   return (
-    facts.recipient !== debtor.email ||
-    facts.invoices.some(({ id, amountDue, onAccount: planned = 0, dueDate, cycle }) => {
+    planned.recipient !== debtor.email ||
+    planned.invoices.some(({ id, amountDue, onAccount: plannedOnAccount = 0, dueDate, cycle }) => {
       const invoice = invoices.get(id)
-      const isUnchanged = invoice?.amount_due === amountDue && (onAccount.get(id) ?? 0) === planned
+      const isUnchanged =
+        invoice?.amount_due === amountDue && (onAccount.get(id) ?? 0) === plannedOnAccount
       return !isUnchanged || invoice.due_date !== dueDate || invoice.chasing_cycle !== cycle
     })
   )
@@ -180,11 +181,11 @@ function isOutdated({ debtor, message }: Situation): boolean {
  * about other invoices can contain such an announcement.
  */
 function isLateCourtesy({ facts, account, debtor }: WaitingMessage, now: Date): boolean {
-  const today = account.timeOf(debtor).dayOf(now)
+  const today = account.workingTimeOf(debtor).dayOf(now)
   return facts.invoices.some(({ stage, dueDate }) => stage === 'courtesy' && dueDate < today)
 }
 
-/** Whether the account has excluded an invoice since the message was planned, because the invoice fell due too early. */
+/** Whether an invoice of the message fell due before `chaseFrom`, which the account may have changed since planning. */
 function isExcluded({ facts, account }: WaitingMessage): boolean {
   const { chaseFrom } = account.settings
   return chaseFrom !== null && facts.invoices.some(({ dueDate }) => dueDate < chaseFrom)
@@ -240,13 +241,13 @@ async function findDelay(
   { message, debtor, account, facts }: WaitingMessage,
   now: Date,
 ): Promise<Delay | undefined> {
-  const time = account.timeOf(debtor)
-  const today = time.dayOf(now)
+  const workingTime = account.workingTimeOf(debtor)
+  const today = workingTime.dayOf(now)
   const delayFrom = (day: string, detail: string): Delay => ({
-    until: time.firstSlot(day, now) ?? inAMonth(now),
+    until: workingTime.firstSlot(day, now) ?? inAMonth(now),
     detail,
   })
-  if (!time.isOpen(now)) return delayFrom(today, 'the time is outside business hours')
+  if (!workingTime.isOpen(now)) return delayFrom(today, 'the time is outside business hours')
   const { id: debtorId, account_id: accountId } = debtor
   const since = new Date(now.getTime() - 2 * 86_400_000).toISOString()
   const others = await tx
@@ -272,7 +273,7 @@ async function findDelay(
       facts.invoices.map(({ id }) => id),
     )
     .execute()
-  const isToday = (at: string | null) => at !== null && time.dayOf(new Date(at)) === today
+  const isToday = (at: string | null) => at !== null && workingTime.dayOf(new Date(at)) === today
   const sentToday =
     others.some(({ sent_at: at }) => isToday(at)) || attempted.some(({ at }) => isToday(at))
   return sentToday

@@ -47,7 +47,7 @@ export async function ensureText(
 
 /** Returns the days past due of the invoice that was due first. */
 function daysPastDueOf({ facts, account, debtor }: MessageToWrite, now: Date): number {
-  const today = account.timeOf(debtor).dayOf(now)
+  const today = account.workingTimeOf(debtor).dayOf(now)
   return Math.max(...facts.invoices.map(({ dueDate }) => daysBetween(dueDate, today)))
 }
 
@@ -60,7 +60,7 @@ export async function writeText(
 ): Promise<MessageRow> {
   const { message, facts, debtor, account } = input
   const { id, account_id: accountId } = message
-  const today = account.timeOf(debtor).dayOf(now)
+  const today = account.workingTimeOf(debtor).dayOf(now)
   const paymentUrls = await readPaymentUrls(tx, facts)
   const payment = await readShownDetails(tx, input)
   const invoices = facts.invoices.map((invoice) => ({

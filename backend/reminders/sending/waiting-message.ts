@@ -22,6 +22,7 @@ export const UNKNOWN_MAX = 2
 export interface WaitingMessage {
   readonly message: MessageRow
   readonly reminder: ReminderRow
+  /** The recipient, amounts and dates as they were when the message was planned. */
   readonly facts: Facts
   readonly debtor: DebtorRow
   readonly account: ChasingAccount
@@ -97,10 +98,10 @@ export async function recordAttempt(
 }
 
 /**
- * Counts an unknown outcome if an earlier worker started the hand-over and ended before it recorded the result.
- * Returns undefined if the message must not be sent again.
+ * If an earlier worker started the hand-over and ended before it recorded the result, records that the outcome is unknown.
+ * Returns the message with this change, or undefined if it must not be sent again.
  */
-export async function countUnknownOutcome(
+export async function recordInterruptedHandOver(
   tx: Transaction,
   waiting: WaitingMessage,
   now: Date,

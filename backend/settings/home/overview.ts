@@ -3,7 +3,7 @@ import { addDays, todayIn } from '../../calendar/calendar.ts'
 import type { MessageRow, PaymentRow, Reader, WebhookEndpointRow } from '../../database/tables.ts'
 import { readBalances } from '../../debtors/balances.ts'
 import {
-  countUnreachableOwing,
+  countUnreachableDebtorsOwing,
   type DueByAge,
   listLargestDebtors,
   readArchivedDueByAge,
@@ -62,7 +62,7 @@ export interface Overview {
   readonly currenciesWithoutPaymentDetails: readonly string[]
   /** Endpoints that fail or are disabled. */
   readonly brokenEndpoints: readonly WebhookEndpointRow[]
-  /** The number of unreachable customers, counted up to `UNREACHABLE_MAX`. */
+  /** The number of active customers that owe money and cannot be reached, counted up to `UNREACHABLE_MAX`. */
   readonly unreachable: { readonly customers: number; readonly hasMore: boolean }
   /** The busiest keys, up to `BUSY_KEYS_MAX`. */
   readonly busyKeys: readonly BusyKey[]
@@ -71,7 +71,7 @@ export interface Overview {
   readonly messages: readonly MessageRow[]
   /** The names of the customers of `payments` and `messages`, by id. */
   readonly names: ReadonlyMap<string, string>
-  /** Which of the steps to get started, which Home shows to a new account, are done. */
+  /** Home shows a new account the steps to get started. Those of these members that are true are done. */
   readonly steps: { readonly hasKey: boolean; readonly hasCustomer: boolean }
 }
 
@@ -101,7 +101,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     countAwaitingApproval(reader, accountId),
     listCurrenciesWithoutPaymentDetails(reader, accountId),
     listEndpoints(reader, accountId),
-    countUnreachableOwing(reader, accountId, UNREACHABLE_MAX + 1),
+    countUnreachableDebtorsOwing(reader, accountId, UNREACHABLE_MAX + 1),
     listBusyKeys(reader, accountId, now, BUSY_KEYS_MAX + 1),
     listPayments(reader, accountId, {}, newest),
     listMessages(reader, accountId, {}, newest),

@@ -21,7 +21,7 @@ import {
 import { stopMessagesTo } from '../../../backend/messages/cancel-messages.ts'
 import { listMessages } from '../../../backend/messages/messages.ts'
 import { measureQueues } from '../../../backend/metrics.ts'
-import { stopCoveredReminders } from '../../../backend/reminders/planning/stop-covered-reminders.ts'
+import { stopRemindersCoveredByMoneyOnAccount } from '../../../backend/reminders/planning/stop-covered-reminders.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
 import { createMetrics } from '../../../shared/process/metrics.ts'
 import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
@@ -78,7 +78,12 @@ t.test('unsent messages of a customer are read from their own index', async (t) 
       stopMessagesTo(tx, debtor, 'the customer was archived', NOW),
     ),
     'a payment on account': await planOf((tx) =>
-      stopCoveredReminders(tx, debtor, { incoming, detail: 'money was received' }, NOW),
+      stopRemindersCoveredByMoneyOnAccount(
+        tx,
+        debtor,
+        { incoming, detail: 'money was received' },
+        NOW,
+      ),
     ),
     'the preview of reminders': await planOf((tx) =>
       previewReminders(tx, debtor.account_id, NOW, 14),

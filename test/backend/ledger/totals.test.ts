@@ -6,7 +6,7 @@ import { addDays } from '../../../backend/calendar/calendar.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
 import { archiveDebtor } from '../../../backend/debtors/chasing.ts'
 import {
-  countUnreachableOwing,
+  countUnreachableDebtorsOwing,
   listLargestDebtors,
   readDueByAge,
 } from '../../../backend/debtors/due-totals.ts'
@@ -113,12 +113,12 @@ t.test(
       (await listLargestDebtors(database.read, accountId, 'EUR', 2)).map((row) => row.debtorId),
       [large, middle],
     )
-    t.equal(await countUnreachableOwing(database.read, accountId, 10), 2)
-    t.equal(await countUnreachableOwing(database.read, accountId, 1), 1)
+    t.equal(await countUnreachableDebtorsOwing(database.read, accountId, 10), 2)
+    t.equal(await countUnreachableDebtorsOwing(database.read, accountId, 1), 1)
     const actionContext = { actor: OPERATOR, now: backend.now }
     await database.transaction((tx) => archiveDebtor(tx, accountId, String(large), actionContext))
     await updateTotalsOf(database, accountId)
-    t.equal(await countUnreachableOwing(database.read, accountId, 10), 1)
+    t.equal(await countUnreachableDebtorsOwing(database.read, accountId, 10), 1)
     const others = await testAccount.otherAccount()
     t.strictSame(await listLargestDebtors(database.read, others.accountId, 'EUR', 5), [])
   },
