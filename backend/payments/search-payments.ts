@@ -9,7 +9,7 @@ import type { PaymentRow } from '../database/tables.ts'
 import {
   type Condition,
   equals,
-  ignoreSortIndexIfAny,
+  ignoreSortIndexIfFiltered,
   orderOf,
   type Page,
   within,
@@ -141,7 +141,7 @@ async function pageOf(
 ): Promise<Page> {
   const column = reference === undefined ? 'created_at' : 'reference'
   const direction = reference === undefined ? 'desc' : 'asc'
-  const firstPage = ignoreSortIndexIfAny(
+  const firstPage = ignoreSortIndexIfFiltered(
     { sort: column, direction, fetch, after: undefined },
     { others: [invoiceId] },
   )
