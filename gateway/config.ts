@@ -54,7 +54,7 @@ export const GATEWAY_SETTINGS = {
     { min: 10, max: 5_000, fallback: '250' },
   ),
   GATEWAY_CONNECTIONS: integer(
-    'The maximum number of client connections of each worker; beyond it, a new connection closes idle ones. The maximum is lower if the process may open fewer files.',
+    'The maximum number of client connections of each worker; beyond it, a new connection closes idle ones, or is refused if none can be closed. The maximum is lower if the process may open fewer files.',
     { min: 10, max: 1_000_000, fallback: '5000' },
   ),
   GATEWAY_CONNECTIONS_PER_CLIENT: integer(
@@ -66,7 +66,7 @@ export const GATEWAY_SETTINGS = {
     { min: 1, max: 1_000_000, fallback: '3600' },
   ),
   GATEWAY_CLIENT_MEMORY_MIB: integer(
-    'The memory of each worker for incomplete requests and for responses that clients have not received yet. A quarter of it is reserved for calls whose key is not cached.',
+    'The memory of each worker for incomplete requests and for responses that clients have not received yet. Three quarters of it are for calls whose key is cached, and a quarter for all others.',
     { min: 1, max: 65_536, fallback: '48' },
   ),
   GATEWAY_MEMORY_PER_CLIENT_MIB: integer(
@@ -153,7 +153,10 @@ function redisUrl(description: string): Setting<RedisAddress> {
   return { ...text(description, { secret: true }), parse: parseRedisAddress }
 }
 
-/** The variable contains the path of the file, and the value of the setting is the file's content. */
+/**
+ * The variable contains the path of the file, and the value of the setting is the file's content. The error of `parse`
+ * continues a sentence that begins with the name of the variable.
+ */
 function pemFile(description: string): Setting<string> {
   return {
     ...text(description),

@@ -65,6 +65,7 @@ async function recordExpiry(tx: Transaction, row: ApiKeyRow, now: Date): Promise
   const expired = await tx
     .updateTable('api_keys')
     .set({ expired_at: now.toISOString(), expiry_due_at: null })
+    // Invalidates the principals of the key that gateways have cached.
     .set((set) => ({ revision: set('revision', '+', 1) }))
     .where('id', '=', row.id)
     .returningAll()
@@ -74,7 +75,7 @@ async function recordExpiry(tx: Transaction, row: ApiKeyRow, now: Date): Promise
     type: 'api_key.expired',
     subjectId: row.id,
     render: () => renderApiKey(expired, now),
-    // By the clock, `row` has expired too, although the expiry was not recorded yet.
+    // `renderApiKey` compares `expires_at` with the clock, so it would render the previous state as expired too.
     renderBefore: () => ({ ...renderApiKey(row, now), status: 'active' }),
   } as const
   await recordEvent(tx, event, now)

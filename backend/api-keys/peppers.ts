@@ -11,7 +11,7 @@ export interface Pepper {
   readonly secret: string
 }
 
-/** Returns the hash that is stored for a key. `digest` is the `digestApiKey` of its secret. */
+/** Returns the hash that is stored for a key. `digest` is what `digestApiKey` returns for the secret of the key. */
 export function pepperDigest(digest: string, pepper: Pepper): string {
   return createHmac('sha256', pepper.secret).update(digest).digest('base64url')
 }

@@ -57,12 +57,17 @@ export function apiRoutes(deps: ApiDeps): ServerRoute<ApiRefs>[] {
   })
 }
 
-const READ_OPTIONS: RouteOptions<ApiRefs> = { auth: 'principal', response: { ranges: false } }
+const READ_OPTIONS: RouteOptions<ApiRefs> = {
+  auth: 'principal',
+  // Otherwise hapi would respond to a request with `Range` with a part of the body (206).
+  response: { ranges: false },
+}
 
 const WRITE_OPTIONS: RouteOptions<ApiRefs> = {
   ...READ_OPTIONS,
-  // Handlers get the raw bytes of the body, because the contract defines the order of the checks. `override`
-  // disables hapi's check of the Content-Type, which rejects unusual forms with 400.
+  // Handlers get the raw bytes of the body, because the contract defines the order of the checks, while hapi would
+  // parse the JSON before the handler checks anything. `override` disables hapi's check of the
+  // Content-Type, which rejects unusual forms with 400.
   payload: {
     parse: false,
     output: 'data',

@@ -36,7 +36,7 @@ const ADDRESSES = {
   type: 'string',
   value: 'A,…',
   description:
-    'The IP addresses or networks (CIDR) that calls with the key may come from. The value none lifts the restriction.',
+    'The IP addresses or networks (CIDR) that calls with the key may come from. The value none allows any address.',
 } as const
 
 export const keyCommands: readonly Command[] = [
@@ -175,7 +175,11 @@ export const keyCommands: readonly Command[] = [
         value: 'N',
         description: 'The name of the new key. The default is the name of the old key.',
       },
-      'expires-at': EXPIRES_AT,
+      'expires-at': {
+        ...EXPIRES_AT,
+        description:
+          'The instant at which the new key expires, e.g. 2027-01-01T00:00:00Z. Without it, the new key never expires.',
+      },
     },
     async run({ ID, grace, name, ...restrictions }, context) {
       const gracePeriod = Object.keys(GRACE_PERIODS_MS).find(

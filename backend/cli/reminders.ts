@@ -6,7 +6,7 @@ import { mailOptions, REMINDER_SETTINGS } from '../config.ts'
 import type { Database } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
 import { createMailServices } from '../mail/mail-services.ts'
-import { readCoveredInvoices } from '../messages/messages.ts'
+import { readInvoiceIdsByMessage } from '../messages/messages.ts'
 import { renderMessage } from '../messages/representation.ts'
 import { moneyText } from '../money/money-text.ts'
 import {
@@ -173,8 +173,8 @@ async function run(text: string, accountId: string | undefined, context: Context
 async function representRun({ read }: Database, now: Date, messages: readonly MessageRow[]) {
   const shownMessages = []
   for (const message of messages) {
-    const covered = await readCoveredInvoices(read, message.account_id, [message.id])
-    shownMessages.push(renderMessage(message, covered.get(message.id) ?? []))
+    const invoiceIds = await readInvoiceIdsByMessage(read, message.account_id, [message.id])
+    shownMessages.push(renderMessage(message, invoiceIds.get(message.id) ?? []))
   }
   return { now: now.toISOString(), messages: shownMessages }
 }

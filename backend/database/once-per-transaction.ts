@@ -1,11 +1,14 @@
 /** Runs a read only once per transaction. Its result must not change within the transaction. */
 import type { Transaction } from './tables.ts'
 
-/** The current transaction of each `tx`. On SQLite, all transactions use the same `tx`, one after the other. */
+/**
+ * An object for the current transaction of each `tx`, to which the results of its reads belong. `tx` itself cannot be
+ * used for this: on SQLite, all transactions use the same `tx`, one after the other.
+ */
 const current = new WeakMap<Transaction, object>()
 
-/** Must be called at the beginning of each transaction. */
-export function resetReads(tx: Transaction): void {
+/** Must be called at the beginning of each transaction, so that its reads do not get results of an earlier one. */
+export function clearReadResults(tx: Transaction): void {
   current.set(tx, {})
 }
 

@@ -74,13 +74,13 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
   function statementFor(db: D, values: V): CompiledQuery<Row> {
     // There is one adapter for each kind of database, shared by all connections.
     const { adapter } = db.getExecutor()
-    const ofKind = statements.get(adapter) ?? new Map<string, CompiledQuery<Row>>()
+    const statementsOfKind = statements.get(adapter) ?? new Map<string, CompiledQuery<Row>>()
     const shape = shapeOf(values)
-    const known = ofKind.get(shape)
+    const known = statementsOfKind.get(shape)
     if (known !== undefined) return known
     const placeholders = placeholdersOf<V>(Object.entries<Values[string]>(values))
     const statement = build(db, placeholders).compile()
-    statements.set(adapter, ofKind.set(shape, statement))
+    statements.set(adapter, statementsOfKind.set(shape, statement))
     return statement
   }
 
@@ -105,14 +105,14 @@ export function preparedPage<V extends { readonly [K in keyof V]: string }, F ex
   const statements = new WeakMap<object, LRUCache<string, CompiledQuery<Row>>>()
   return async (reader, values, variant) => {
     const { adapter } = reader.getExecutor()
-    const ofKind = statements.get(adapter) ?? new LRUCache({ max: PAGE_STATEMENTS_MAX })
-    statements.set(adapter, ofKind)
+    const statementsOfKind = statements.get(adapter) ?? new LRUCache({ max: PAGE_STATEMENTS_MAX })
+    statements.set(adapter, statementsOfKind)
     const key = `${shapeOf(values)} ${JSON.stringify(variant)}`
-    let compiled = ofKind.get(key)
+    let compiled = statementsOfKind.get(key)
     if (compiled === undefined) {
       const placeholders = placeholdersOf<V>(Object.entries<string>(values))
       compiled = build(reader, placeholders, variant).compile()
-      ofKind.set(key, compiled)
+      statementsOfKind.set(key, compiled)
     }
     const page: PreparedPage<Row> = { ...withValues(compiled, values), isPage: true }
     return await run(reader, page)

@@ -7,7 +7,7 @@ import type { Reader } from '../database/database.ts'
 import { prefixRange } from '../lists/prefix.ts'
 import { wordsOf } from './search-terms.ts'
 
-/** A search uses at most this many words: the longest ones. */
+/** Limits the cost of a search. The longest words are used, because they usually match the fewest debtors. */
 const WORDS_MAX = 6
 
 /**
@@ -29,7 +29,7 @@ export async function findDebtorsByWords(
   text: string,
   limit: number,
 ): Promise<FoundDebtors> {
-  // Only the rarest word is looked up in the index; the other words filter its results.
+  // Only the rarest word is looked up in the index; the other words filter the debtors found.
   const [first, ...others] = await sortByRarity(reader, accountId, wordsOf(text))
   if (first === undefined) return { ids: [], isTruncated: false }
   const rows = await reader

@@ -20,7 +20,7 @@ import { renderDebtor } from '../debtors/representation.ts'
 import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
 import { stopMessagesTo } from '../messages/cancel-messages.ts'
-import { ERASED_NAME } from './personal.ts'
+import { ERASED_TEXT } from './personal.ts'
 import { eraseTrace, type Owner, TRACES } from './personal-tables.ts'
 
 export interface Erasure {
@@ -71,8 +71,8 @@ async function eraseRow(
   const debtor = await tx
     .updateTable('debtors')
     .set({
-      name: ERASED_NAME,
-      name_search: normalizeForSearch(ERASED_NAME),
+      name: ERASED_TEXT,
+      name_search: normalizeForSearch(ERASED_TEXT),
       email: null,
       phone: null,
       address: null,

@@ -1,17 +1,17 @@
 /** The personal members of representations, and their values after an erasure. */
 
-export const ERASED_NAME = '[erased]'
+export const ERASED_TEXT = '[erased]'
 
 /** The replacements for each type of object. The type is the value of its member `object`. */
 const PERSONAL: Readonly<Record<string, Replacements>> = {
   debtor: {
-    name: ERASED_NAME,
+    name: ERASED_TEXT,
     email: null,
     phone: null,
     address: null,
     tax_id: null,
     company_number: null,
-    // People may have named the person in the reason of a pause.
+    // A user may have mentioned the customer in the reason of a pause.
     chasing: { without: 'reason' },
     metadata: {},
   },
@@ -41,9 +41,9 @@ export function eventWithoutPersonalData(text: string): string {
   })
 }
 
-/** Replaces the members of an audit row's detail that may name the person, such as the reason. */
+/** Replaces the members of an audit entry's detail that may name the customer, such as the reason. */
 export function detailWithoutPersonalData(text: string): string {
-  const replacements = { name: ERASED_NAME, address: ERASED_NAME, reason: ERASED_NAME }
+  const replacements = { name: ERASED_TEXT, address: ERASED_TEXT, reason: ERASED_TEXT }
   return rewrite(text, (detail) => replace(detail, replacements))
 }
 
@@ -60,8 +60,8 @@ function rewrite(text: string, change: (members: Members) => Members): string {
 }
 
 /**
- * Returns an object unchanged if it was rendered after the erasure, because it then contains no personal data.
- * Replacing its members could make it differ from the response of the API.
+ * Returns a debtor unchanged if it was rendered after the erasure, because it then contains no personal data.
+ * Replacing its members could make it differ from the response of the API. Other objects have no `erased_at`.
  */
 function scrub(kind: string, object: Members): Members {
   if (typeof object['erased_at'] === 'string') return object

@@ -62,7 +62,7 @@ async function announceOverdueOf(
   signal?: AbortSignal,
 ): Promise<void> {
   const today = todayIn(timezone, now)
-  // The check uses a read connection. SQLite has only one write connection, which others may need.
+  // The check uses a read connection. SQLite has only one write connection, which requests may need.
   while (
     !signal?.aborted &&
     (await selectUnannounced(database.read, id, today, 1).execute()).length > 0

@@ -7,7 +7,7 @@ import type { Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 import { type DomainEvent, recordEvent } from '../events/events.ts'
-import { readCoveredInvoices } from './messages.ts'
+import { readInvoiceIdsByMessage } from './messages.ts'
 import { renderMessage } from './representation.ts'
 import { recordTransitions } from './transitions.ts'
 
@@ -63,8 +63,8 @@ export async function recordMessageEvent(
   if (type === undefined) return
   const { id, account_id: accountId } = message
   const render = async (row: MessageRow) => {
-    const covered = await readCoveredInvoices(tx, accountId, [id])
-    return renderMessage(row, covered.get(id) ?? [])
+    const invoiceIds = await readInvoiceIdsByMessage(tx, accountId, [id])
+    return renderMessage(row, invoiceIds.get(id) ?? [])
   }
   const previous = before === undefined ? {} : { renderBefore: () => render(before) }
   const event = { accountId, type, subjectId: id, render: () => render(message), ...previous }

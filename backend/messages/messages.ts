@@ -71,7 +71,7 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     ...equals('account_id', accountId),
     ...withinTimes(filters, page),
     ...equals('debtor_id', filters.debtor_id),
-    ...coversInvoice(accountId, filters.invoice_id),
+    ...isAboutInvoice(accountId, filters.invoice_id),
     ...equalsLiteral('channel', variant.channel),
     ...equalsLiteral(
       indexableColumn(page, 'stage', { unlessFilteredBy: [...selective, variant.statuses] }),
@@ -86,7 +86,7 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
   ])
 })
 
-function coversInvoice(accountId: string, invoiceId: string | undefined) {
+function isAboutInvoice(accountId: string, invoiceId: string | undefined) {
   if (invoiceId === undefined) return []
   return [
     sql<SqlBool>`id in (
@@ -96,8 +96,8 @@ function coversInvoice(accountId: string, invoiceId: string | undefined) {
   ]
 }
 
-/** Returns the ids of the covered invoices by message id, in the order in which each message lists them. */
-export async function readCoveredInvoices(
+/** Returns the ids of the invoices that each message is about, by message id, in the order of the message. */
+export async function readInvoiceIdsByMessage(
   reader: Reader,
   accountId: string,
   messageIds: readonly string[],
@@ -112,7 +112,9 @@ export async function readCoveredInvoices(
     .orderBy('position')
     .execute()
   const byMessage = Map.groupBy(rows, (row) => row.message_id)
-  return new Map([...byMessage].map(([id, covered]) => [id, covered.map((row) => row.invoice_id)]))
+  return new Map(
+    [...byMessage].map(([id, ofMessage]) => [id, ofMessage.map((row) => row.invoice_id)]),
+  )
 }
 
 export async function findMessage(

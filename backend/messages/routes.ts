@@ -4,7 +4,7 @@ import type { Reader } from '../database/database.ts'
 import { REMINDER_STAGES } from '../database/tables/messages.ts'
 import type { MessageRow } from '../database/tables.ts'
 import { instant, objectId, oneOf } from '../validation/fields.ts'
-import { listMessages, readCoveredInvoices } from './messages.ts'
+import { listMessages, readInvoiceIdsByMessage } from './messages.ts'
 import { renderMessage } from './representation.ts'
 
 const STATUSES = [
@@ -51,6 +51,6 @@ function statusesShownAs(status: (typeof STATUSES)[number]): readonly string[] {
 
 async function renderMessages(reader: Reader, call: Call, rows: readonly MessageRow[]) {
   const ids = rows.map(({ id }) => id)
-  const covered = await readCoveredInvoices(reader, call.caller.account.id, ids)
-  return rows.map((row) => renderMessage(row, covered.get(row.id) ?? []))
+  const invoiceIds = await readInvoiceIdsByMessage(reader, call.caller.account.id, ids)
+  return rows.map((row) => renderMessage(row, invoiceIds.get(row.id) ?? []))
 }

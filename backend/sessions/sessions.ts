@@ -1,6 +1,7 @@
 /**
  * Sessions of Settings. Only the browser has the token; the database stores its hash, so that a stolen copy
- * of the database contains no valid token. The user and the role are read on every request.
+ * of the database contains no valid token. The user and the role are read on every request, so that
+ * deactivating a user or changing the role takes effect immediately.
  */
 import type { AccountStatus, Reader, Transaction, UserRow } from '../database/tables.ts'
 import { createToken, hashToken } from '../users/tokens.ts'
@@ -38,6 +39,7 @@ export interface Session {
     readonly name: string
     readonly status: AccountStatus
     readonly timezone: string
+    /** JSON array of the scopes that keys may use; null: every scope. */
     readonly scopeAllowance: string | null
     /** Whether the account requires a second factor of Admins. */
     readonly requiresSecondFactor: boolean
@@ -105,8 +107,9 @@ export async function findSession(
 }
 
 /**
- * Returns the session with the user's present role, under the given token, even if a concurrent request has replaced the
- * token. Returns undefined if the session has ended, or if its user is not active any more.
+ * Returns the session with the user's present role, even if a concurrent request has replaced the token: the session is
+ * found by its user and its start, and the result contains the given token. Returns undefined if the session has ended,
+ * or if its user is not active any more.
  */
 export async function readSessionAgain(
   reader: Reader,
@@ -301,7 +304,7 @@ function selectActive(reader: Reader, userId: string, now: Date) {
     .where('last_seen_at', '>', new Date(now.getTime() - IDLE_MS).toISOString())
 }
 
-/** Ends one of the user's own sessions. Returns false if there is no such session. */
+/** Ends the session with this `ListedSession.id`. Returns false if the user has no such session. */
 export async function endListedSession(
   tx: Transaction,
   { user }: Session,

@@ -1,10 +1,10 @@
-/** The texts of the unsubscribe page, in the languages of reminders. */
+/** The texts of the unsubscribe page, in the languages of reminders. In each text, `address` is masked. */
 import type { Language } from '../mail/wording/languages.ts'
 
 export interface UnsubscribeWords {
   /** The title of the page on which the recipient confirms. */
   readonly request: string
-  /** `address` is masked. */
+  /** States what happens if the recipient confirms. */
   explain(creditor: string, address: string): string
   /** States that the unpaid amounts are still owed. */
   readonly stillOwed: string

@@ -1,6 +1,7 @@
 /**
- * Adds up the calls of rows with the same row key. The result has one row for each row key, because an upsert may
- * update each stored row only once. The rows are sorted by row key, so that all transactions lock them in the same order.
+ * Adds up the calls of rows with the same row key, which identifies a stored row (it is not an API key). The result has
+ * one row for each row key, because an upsert may update each stored row only once. The rows are sorted by row key:
+ * all transactions then lock the stored rows in the same order, which prevents deadlocks.
  */
 export function sumByRowKey<Row extends { readonly calls: number }>(
   rows: readonly Row[],

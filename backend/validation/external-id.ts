@@ -4,9 +4,9 @@ import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Transaction } from '../database/database.ts'
 
 /**
- * Runs `insert`, which inserts the row. Throws 409 `duplicate_external_id` if another row already has the same
- * `external_id`, even if the row also violates another unique constraint: which violation is reported first depends on
- * the database.
+ * Runs `insert`, which inserts the row. Throws 409 `duplicate_external_id` if another row of the account already has
+ * the same `external_id`, even if the row also violates another unique constraint: which violation is reported first
+ * depends on the database. `insert` must not use a prepared statement, because its violation would end the transaction.
  */
 export async function insertWithUniqueExternalId(
   tx: Transaction,
@@ -17,8 +17,8 @@ export async function insertWithUniqueExternalId(
   try {
     await insert()
   } catch (error) {
-    const isDuplicate = error instanceof ConstraintViolation && error.kind === 'unique'
-    if (!isDuplicate || row.external_id === null) throw error
+    const isUniqueViolation = error instanceof ConstraintViolation && error.kind === 'unique'
+    if (!isUniqueViolation || row.external_id === null) throw error
     const { rows } = await sql<{ id: string }>`
       select id from ${sql.table(table)}
       where account_id = ${row.account_id} and external_id = ${row.external_id}

@@ -1,12 +1,13 @@
 /**
  * Parses `REDIS_URL`, which has one form for each kind of deployment:
  *
- *     redis://user:password@host:6379/0                           one server; `rediss` with TLS
- *     unix:///run/redis/redis.sock?db=0                           one server, over a Unix socket
+ *     redis://user:password@host:6379/0                           one server
+ *     unix:///run/redis.sock?db=0&username=user&password=…        one server, over a Unix socket; also redis+unix://
  *     redis-sentinel://user:password@h1:26379,h2:26379/mymaster   the master that Sentinel names
  *     redis-cluster://user:password@h1:7000,h2:7001               a cluster
  *
- * Errors quote nothing of the URL except the name of an option, since it may contain a password.
+ * With TLS, the scheme begins with `rediss`. Errors quote only the name of an option, since the URL may contain a
+ * password.
  */
 
 export interface RedisHost {

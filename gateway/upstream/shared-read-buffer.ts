@@ -6,12 +6,13 @@ import type { OnReadOpts, Socket } from 'node:net'
 
 const BUFFER = Buffer.alloc(64 * 1024)
 
-/** Returns the `onread` option of `node:net`. The bytes are valid only until `read` returns. */
-export function readIntoSharedBuffer(read: (socket: Socket, bytes: Buffer) => void): OnReadOpts {
+/** Returns the `onread` option of `node:net`. The bytes are valid only until `onBytes` returns. */
+export function readIntoSharedBuffer(onBytes: (socket: Socket, bytes: Buffer) => void): OnReadOpts {
   return {
     buffer: BUFFER,
     callback(this: Socket, length: number) {
-      read(this, BUFFER.subarray(0, length))
+      onBytes(this, BUFFER.subarray(0, length))
+      // With false, Node would stop reading from the socket.
       return true
     },
   }

@@ -6,7 +6,7 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { collectAnnouncements, Listeners } from '../announcements.ts'
 import type { DatabaseOptions, OpenDatabase } from '../database.ts'
 import { createLoggedProgress } from '../migrating/progress.ts'
-import { resetReads } from '../once-per-transaction.ts'
+import { clearReadResults } from '../once-per-transaction.ts'
 import type { Reader, Tables } from '../tables.ts'
 import { acquireBackendLock } from './backend-lock.ts'
 import { SqliteConnection } from './connection.ts'
@@ -62,7 +62,7 @@ export async function openSqlite(
         const topics = new Set<string>()
         const value = await queue.add(() => {
           collectAnnouncements(writer, topics)
-          resetReads(writer)
+          clearReadResults(writer)
           return work(writer)
         }, accountId)
         listeners.call(topics)

@@ -31,7 +31,7 @@ const INVOICES_MAX = 100
 export interface DebtorToPlan {
   readonly ladder: Ladder
   readonly workingTime: WorkingTime
-  /** Invoices with an earlier due date are never chased. */
+  /** Invoices with an earlier due date are never chased; null if all are chased. */
   readonly chaseFrom: string | null
   /** The refusal if a safety rail blocks every message to the debtor now. */
   readonly refusal: Refusal | undefined
@@ -90,7 +90,7 @@ export interface Plan {
 
 interface NextMessage {
   readonly stage: LadderStage
-  /** The date from which the message (not the invoice) is due. It may not be a business day. */
+  /** The date from which the message (not the invoice) is due; not necessarily a business day. */
   readonly dueOn: string
   /** The earliest time at which the message can be sent. */
   readonly slot: Date
@@ -219,7 +219,7 @@ function nextStepIfNotChased(
   }
 }
 
-/** Returns undefined after the last stage. */
+/** Returns undefined after the last stage, or if no business day is left in the next ten years. */
 function nextMessageOf(
   invoice: InvoiceToPlan,
   { ladder, workingTime, lastSentOn }: DebtorToPlan,
@@ -258,7 +258,8 @@ function groupDue(due: readonly NextStep[], debtor: DebtorToPlan): PlannedMessag
   )
   return (['final', 'firm', 'routine'] as const).flatMap((kind) => {
     const group = groups.get(kind) ?? []
-    // The daily cap would postpone this message, so it is not planned before the scheduled message is sent.
+    // The daily cap would postpone a routine message, so it is planned only after the scheduled message has been sent.
+    // Firm and final are planned nevertheless, because a person must first approve them.
     if (group.length === 0 || (kind === 'routine' && debtor.hasScheduledMessage)) return []
     const oldest = group
       .toSorted((a, b) => (a.invoice.due_date < b.invoice.due_date ? -1 : 1))

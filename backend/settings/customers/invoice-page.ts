@@ -94,6 +94,7 @@ export function renderInvoicePage(
   const { session, row, customerName, today, payments, messages, history, now } = view
   const { timezone } = session.account
   const times = { now, timezone }
+  // If none of the forms can show the problem of a rejected action, the page shows it at its top.
   const inForm = rejectedInForm(rejected, actionsWithReason(view))
   const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customerName}</a></p>
 <div class="heading"><h1>Invoice <span translate="no">${row.number}</span></h1><p class="total">${renderInvoiceStatus(row, today)}</p></div>

@@ -168,7 +168,7 @@ export function renderKeyField(entered: Fields): Html {
  * Renders the idempotency key of a form that has already led to its preview page, and is shown again. A new form has no
  * key: its preview page creates the key.
  */
-export function renderKeptKey(entered: Fields): Html | undefined {
+export function renderExistingIdempotencyKey(entered: Fields): Html | undefined {
   return entered.has(KEY_FIELD) ? renderKeyField(entered) : undefined
 }
 

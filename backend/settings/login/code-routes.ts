@@ -1,10 +1,14 @@
-/** The second step of the login: a code of an authenticator app, or a recovery code. */
+/**
+ * The second step of the login, with a code of an authenticator app or a recovery code. The page also offers a passkey,
+ * which is sent to a route in `passkey-login-routes.ts`.
+ */
 import { completeLogin } from '../../sessions/login.ts'
 import { findPendingUser } from '../../sessions/sessions.ts'
 import type { OpenPage } from '../shell/page-request.ts'
 import { CODE_PATH, findFactors, renderCode } from './code-page.ts'
 import { respondToLogin } from './login-routes.ts'
 
+/** Resolves with undefined if the first step (the password) is no longer valid. An error page is then shown. */
 export const rerenderCode: NonNullable<OpenPage['rerender']> = async (
   { cookieToken, now },
   problem,

@@ -5,7 +5,7 @@ import { rerenderCode } from './code-routes.ts'
 import { readAuthentication } from './credential-field.ts'
 import { renderLogin } from './login-page.ts'
 import { respondToLogin } from './login-routes.ts'
-import { requireParty } from './passkey-routes.ts'
+import { requireRelyingParty } from './passkey-routes.ts'
 
 const LOGIN_PATH = '/settings/login/passkey'
 const CODE_PATH = '/settings/login/code/passkey'
@@ -69,5 +69,5 @@ function secondFactorAttempt({ cookieToken, ...browser }: PageRequest): Attempt 
 }
 
 function depsOf(deps: SettingsDeps) {
-  return { database: deps.database, party: requireParty(deps) }
+  return { database: deps.database, party: requireRelyingParty(deps) }
 }

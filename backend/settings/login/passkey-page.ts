@@ -89,7 +89,11 @@ ${renderFault(problem, 'name')}`,
   })
 }
 
-export function renderRemovePasskey(frame: Frame, passkey: PasskeyRow, isLast: boolean): Html {
+export function renderRemovePasskey(
+  frame: Frame,
+  passkey: PasskeyRow,
+  isOnlyFactor: boolean,
+): Html {
   return renderConfirmPage(frame, {
     title: `Remove ${passkey.name}?`,
     section: SECTION,
@@ -97,7 +101,7 @@ export function renderRemovePasskey(frame: Frame, passkey: PasskeyRow, isLast: b
     consequences: html`<p>Afterwards, this passkey can no longer be used to log in. Also delete it on your device, which does not notice
 that the passkey was removed here.</p>
 ${
-  isLast &&
+  isOnlyFactor &&
   html`<p><strong>This is your only second factor.</strong> You will log in with your password alone, and your recovery codes will no
 longer work.</p>`
 }`,

@@ -22,7 +22,9 @@ import { renderCodes, SECOND_FACTOR_PATH } from './second-factor-page.ts'
 const PATH = '/settings/passkeys'
 
 /** Throws `second_factor_conflict` if the service has no host name, because passkeys are bound to one. */
-export function requireParty({ relyingParty }: Pick<SettingsDeps, 'relyingParty'>): RelyingParty {
+export function requireRelyingParty({
+  relyingParty,
+}: Pick<SettingsDeps, 'relyingParty'>): RelyingParty {
   if (relyingParty !== undefined) return relyingParty
   throw new Problem(
     'second_factor_conflict',
@@ -52,7 +54,7 @@ export const passkeyPages: readonly SessionPage[] = [
     allowedWithoutSecondFactor: true,
     needsRecentPassword: true,
     async handle(_request, deps) {
-      const party = requireParty(deps)
+      const party = requireRelyingParty(deps)
       return { page: (frame) => renderNewPasskey(frame, party, '') }
     },
   },
@@ -67,7 +69,7 @@ export const passkeyPages: readonly SessionPage[] = [
       // The name is checked first: otherwise the device could create a passkey that is then rejected here.
       checkPasskeyName(fields.text('name'))
       const existing = await listPasskeys(database.read, session.user.id)
-      const options = await creationOptions(requireParty(deps), session.user, existing)
+      const options = await creationOptions(requireRelyingParty(deps), session.user, existing)
       await database.transaction((tx) =>
         storeChallenge(tx, options.challenge, challengeScopeOf(session), now),
       )
@@ -75,15 +77,15 @@ export const passkeyPages: readonly SessionPage[] = [
     },
   },
   {
-    // The challenge shows that the password was entered recently. If this route required it too, the password could be
-    // too old by the time the device has created the passkey, which would then remain on the device only.
+    // The challenge shows that the password was entered recently. If this route also required a recent password, the
+    // password could be too old by the time the device has created the passkey, which would then exist only there.
     method: 'POST',
     path: PATH,
     allowedWithoutSecondFactor: true,
     expected: { texts: ['name'], secrets: ['credential'] },
     async handle({ session, fields, actionContext, now, wantsJson }, deps) {
       const { database } = deps
-      const party = requireParty(deps)
+      const party = requireRelyingParty(deps)
       const { user, token } = session
       const name = checkPasskeyName(fields.text('name'))
       const created = readRegistration(fields)
@@ -98,8 +100,8 @@ export const passkeyPages: readonly SessionPage[] = [
       }
       const { passkey, recoveryCodes } = await database.transaction(async (tx) => {
         const added = await addPasskey(tx, user.id, { ...credential, name }, actionContext)
-        // If the user had no second factor before, all other sessions end: an attacker may have started one of them
-        // with the password alone.
+        // Recovery codes are created with the user's first second factor. All other sessions then end, because an
+        // attacker may have started one of them with the password alone.
         if (added.recoveryCodes !== undefined) await endSessionsOf(tx, user.id, token)
         else if (!wantsJson) await setFlash(tx, token, 'passkey_added')
         return added
@@ -110,7 +112,7 @@ export const passkeyPages: readonly SessionPage[] = [
         : { status: 201, json, page: (frame) => renderCodes(frame, recoveryCodes) }
     },
     async rerender({ fields }, problem, deps) {
-      const party = requireParty(deps)
+      const party = requireRelyingParty(deps)
       return (frame) => renderNewPasskey(frame, party, fields.text('name'), problem)
     },
   },
@@ -143,8 +145,8 @@ export const passkeyPages: readonly SessionPage[] = [
     async handle({ session, id }, { database }) {
       const passkeys = await listPasskeys(database.read, session.user.id)
       const passkey = await getPasskey(database.read, session.user.id, id)
-      const isLast = passkeys.length === 1 && !session.user.hasApp
-      return { page: (frame) => renderRemovePasskey(frame, passkey, isLast) }
+      const isOnlyFactor = passkeys.length === 1 && !session.user.hasApp
+      return { page: (frame) => renderRemovePasskey(frame, passkey, isOnlyFactor) }
     },
   },
   {

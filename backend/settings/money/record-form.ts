@@ -3,15 +3,17 @@ import type { DebtorRow, InvoiceRow, LazyInvoiceRow, PaymentRow } from '../../da
 import type { NewPayment } from '../../payments/payments.ts'
 import type { Subject } from './effects.ts'
 
-/** What a payment is allocated to. */
+/** The values of the field `put_to`: how the payment is allocated. */
 export const PUT_TO = ['oldest_first', 'chosen', 'on_account'] as const
 export type PutTo = (typeof PUT_TO)[number]
 
 export interface LoadedDebtor extends Subject {
   readonly debtor: DebtorRow
+  /** The currency of the payment. */
   readonly currency: string
   /** The currencies in which the debtor owes something. */
   readonly currencies: readonly string[]
+  /** The invoices in this currency to which the payment can be allocated. */
   readonly invoices: readonly LazyInvoiceRow[]
   /** The invoice from whose page the form was opened. */
   readonly invoice: InvoiceRow | undefined

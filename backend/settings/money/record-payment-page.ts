@@ -1,7 +1,7 @@
 /** The pages that record a payment: the form, and the preview. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
-import { renderKeptKey } from '../forms/perform-once.ts'
+import { renderExistingIdempotencyKey } from '../forms/perform-once.ts'
 import type { Fields } from '../shell/fields.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
@@ -28,9 +28,9 @@ export function renderRecordForm(
   const { debtor, currency, invoices, today } = loaded
   const main = html`<p class="back"><a href="/settings/customers/${debtor.id}" translate="no">${debtor.name}</a></p>
 <h1>Record a payment</h1>
-${renderCurrencies(loaded)}
+${renderCurrencyLinks(loaded)}
 ${renderFaults(problem)}
-<form method="post" action="${PATH}/preview" class="stack" novalidate>${csrfField(frame)}${renderKeptKey(entered)}
+<form method="post" action="${PATH}/preview" class="stack" novalidate>${csrfField(frame)}${renderExistingIdempotencyKey(entered)}
 <input type="hidden" name="debtor_id" value="${debtor.id}">
 <input type="hidden" name="invoice_id" value="${loaded.invoice?.id ?? ''}">
 <div class="card stack"><div class="fields">
@@ -82,7 +82,7 @@ ${
 }`
 }
 
-function renderCurrencies({
+function renderCurrencyLinks({
   currencies,
   currency,
   debtor,

@@ -109,9 +109,9 @@ async function loadDebtor(reader: Reader, request: SessionRequest): Promise<Load
   const today = todayIn(timezone, now)
   const balances = (await readBalances(reader, accountId, [debtorId], today)).get(debtorId) ?? []
   const currencies = balances.filter((row) => row.outstanding > 0).map((row) => row.currency)
-  const given = sentValue('currency')
+  const sentCurrency = sentValue('currency')
   const currency =
-    invoice?.currency ?? parseCurrency(given) ?? currencies[0] ?? debtor.currency ?? 'EUR'
+    invoice?.currency ?? parseCurrency(sentCurrency) ?? currencies[0] ?? debtor.currency ?? 'EUR'
   const recent = await reader
     .selectFrom('payments')
     .selectAll()
@@ -144,10 +144,12 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): RecordInput {
     invalid('currency', 'The currency must be a three-letter ISO 4217 code, e.g. EUR.')
   }
   const text = fields.text('amount')
-  const amount = fields.isJson && text !== '' ? Number(text) : readAmountText(text, currency)
-  if (typeof amount === 'string') {
-    invalid('amount', text.trim() === '' ? 'Enter the amount.' : `The amount ${amount}.`)
+  // For an invalid text, `readAmountText` returns the end of the sentence that says why.
+  const amountOrFault = fields.isJson && text !== '' ? Number(text) : readAmountText(text, currency)
+  if (typeof amountOrFault === 'string') {
+    invalid('amount', text.trim() === '' ? 'Enter the amount.' : `The amount ${amountOrFault}.`)
   }
+  const amount = amountOrFault
   const putTo = putToOf(fields)
   const allocatable = { invoices: loaded.invoices, currency, available: amount }
   const allocations = putTo === 'chosen' ? parseAllocations(fields, allocatable) : []
@@ -177,15 +179,15 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): RecordInput {
     ...payment,
     // The form has no field `allow_overpayment`, so the errors of invoices that would be overpaid must not propose it.
     allowOverpayment: undefined,
-    // The form says that the rest stays on account.
+    // The form says that any unallocated rest stays on account. Only a script can omit `put_to`.
     keepsRestOnAccount: fields.text('put_to') !== '',
     ...(putTo === 'oldest_first' && { target }),
   }
 }
 
 /**
- * If `put_to` is omitted, which only scripts can do, the payment is allocated to the invoices of the request, if any, and
- * the account's setting decides about the rest.
+ * If `put_to` is omitted, which only scripts can do, the payment is allocated to the invoices in `allocations`, if any,
+ * and the account's setting decides about the rest, even if the result is `on_account` (see `keepsRestOnAccount`).
  */
 function putToOf(fields: Fields): PutTo {
   const text = fields.text('put_to')

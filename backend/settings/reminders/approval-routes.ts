@@ -6,7 +6,7 @@ import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { chooseLanguage } from '../../mail/wording/languages.ts'
 import { countAwaitingApproval, listPastApprovals } from '../../messages/approval-log.ts'
-import { findMessage, listMessages, readCoveredInvoices } from '../../messages/messages.ts'
+import { findMessage, listMessages, readInvoiceIdsByMessage } from '../../messages/messages.ts'
 import { renderMessage } from '../../messages/representation.ts'
 import {
   type Decision,
@@ -225,7 +225,7 @@ async function readView(
 async function messageJson({ session, id }: SessionRequest, { database: { read } }: SettingsDeps) {
   const { id: accountId } = session.account
   const row = (await findMessage(read, accountId, id)) ?? notFound('message', id)
-  return renderMessage(row, (await readCoveredInvoices(read, accountId, [id])).get(id) ?? [])
+  return renderMessage(row, (await readInvoiceIdsByMessage(read, accountId, [id])).get(id) ?? [])
 }
 
 function represent({ message, invoices, expiresAt, contentDigest }: PendingApproval) {

@@ -19,7 +19,7 @@ import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, timeAgo } from '../shell/words.ts'
 import { renderHistory, renderMessageFacts, renderMessageText } from './message-page.ts'
 import { messageName, renderMessageTable } from './message-table.ts'
-import { renderMissingPayment } from './payment-details-page.ts'
+import { renderMissingPaymentDetails } from './payment-details-page.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
 const PATH = '/settings/approvals'
@@ -160,7 +160,7 @@ export function renderApproval(frame: Frame, view: ApprovalView, rejected?: Reje
 <div class="heading"><h1>${messageName(message)} to <span translate="no">${debtorName}</span></h1>
 <p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
 ${inForm === undefined && renderFaults(rejected?.problem)}
-${renderMissingPayment(currenciesWithoutPaymentDetails, session.user.role === 'admin')}
+${renderMissingPaymentDetails(currenciesWithoutPaymentDetails, session.user.role === 'admin')}
 ${renderMessageFacts({ row: message, session, customerName: debtorName, invoices })}
 ${renderEnvelope(sender, message)}
 ${renderMessageText(message, { hasHtml: true, opensPlainText: true })}

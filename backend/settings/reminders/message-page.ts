@@ -107,8 +107,8 @@ function heightOf(body: string, { chars, linePx, basePx }: WidthRange): number {
 }
 
 /**
- * The HTML is a separate document in a sandboxed iframe, in which no script runs. With `opensPlainText`, the plain
- * text is also visible at first.
+ * The HTML is a separate document in a sandboxed iframe, in which no script runs. The plain text below it is folded,
+ * unless `opensPlainText` is set or the message has no HTML.
  */
 export function renderMessageText(
   row: MessageRow,

@@ -12,7 +12,7 @@ import {
   findMessage,
   findMessageHtml,
   listMessages,
-  readCoveredInvoices,
+  readInvoiceIdsByMessage,
 } from '../../messages/messages.ts'
 import { renderMessage } from '../../messages/representation.ts'
 import { readHistory } from '../../reminders/approvals.ts'
@@ -81,9 +81,9 @@ export const messagePages: readonly SessionPage[] = [
     async handle({ session, id, now }, { database: { read } }) {
       const { id: accountId } = session.account
       const row = (await findMessage(read, accountId, id)) ?? notFound('message', id)
-      const coveredIds = (await readCoveredInvoices(read, accountId, [id])).get(id) ?? []
+      const invoiceIds = (await readInvoiceIdsByMessage(read, accountId, [id])).get(id) ?? []
       const [invoices, history, names, messageHtml] = await Promise.all([
-        coveredIds.length === 0 ? [] : findInvoices(read, accountId, coveredIds),
+        invoiceIds.length === 0 ? [] : findInvoices(read, accountId, invoiceIds),
         readHistory(read, accountId, id),
         readNames(read, accountId, [row]),
         findMessageHtml(read, accountId, id),
@@ -95,7 +95,7 @@ export const messagePages: readonly SessionPage[] = [
       }
       return {
         json: {
-          ...renderMessage(row, coveredIds),
+          ...renderMessage(row, invoiceIds),
           body: row.body,
           history: history.map(({ status, detail, created_at }) => ({
             status,
@@ -123,6 +123,6 @@ export const messagePages: readonly SessionPage[] = [
 
 async function represent(reader: Reader, accountId: string, rows: readonly MessageRow[]) {
   const ids = rows.map(({ id }) => id)
-  const covered = await readCoveredInvoices(reader, accountId, ids)
-  return rows.map((row) => renderMessage(row, covered.get(row.id) ?? []))
+  const invoiceIdsByMessage = await readInvoiceIdsByMessage(reader, accountId, ids)
+  return rows.map((row) => renderMessage(row, invoiceIdsByMessage.get(row.id) ?? []))
 }

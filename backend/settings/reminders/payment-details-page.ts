@@ -54,7 +54,7 @@ ${renderReminderTabs(PATH, awaitingApproval)}
 <p class="lead">Every reminder shows the payment link of the invoice, if it has one, and the details that you enter here for
 its currency. If you change these details, reminders that wait for approval are rewritten, and approved reminders need
 approval again.</p>
-${renderMissingPayment(missing, isAdmin)}
+${renderMissingPaymentDetails(missing, isAdmin)}
 ${
   details.length === 0 &&
   missing.length === 0 &&
@@ -67,7 +67,7 @@ ${isAdmin && html`<p><a class="button${details.length === 0 && ' primary'}" href
 }
 
 /** Warns about currencies in which reminders do not say how to pay; undefined if there are none. */
-export function renderMissingPayment(
+export function renderMissingPaymentDetails(
   missing: readonly string[],
   isAdmin: boolean,
 ): Html | undefined {

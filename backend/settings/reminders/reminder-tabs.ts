@@ -2,7 +2,7 @@ import type { Html } from '../../html/html.ts'
 import { renderTabs } from '../shell/layout.ts'
 
 /** Renders the tabs of the reminder pages, with the number of reminders that await approval. */
-export function renderReminderTabs(path: string, awaitingApproval: number): Html {
+export function renderReminderTabs(currentPath: string, awaitingApproval: number): Html {
   return renderTabs(
     'Reminders',
     [
@@ -14,6 +14,6 @@ export function renderReminderTabs(path: string, awaitingApproval: number): Html
       { path: '/settings/sender', name: 'Sender' },
       { path: '/settings/payment-details', name: 'How to pay' },
     ],
-    path,
+    currentPath,
   )
 }

@@ -12,7 +12,7 @@ import type { Frame } from '../shell/response.ts'
 import { plural, timeAgo } from '../shell/words.ts'
 import { renderStopDialog } from './kill-switch-routes.ts'
 import { renderOldInvoicesHint } from './old-invoices.ts'
-import { renderMissingPayment } from './payment-details-page.ts'
+import { renderMissingPaymentDetails } from './payment-details-page.ts'
 import type { Preview } from './previews.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
@@ -38,6 +38,7 @@ export interface RemindersView {
   readonly awaitingApproval: number
   /** Currencies in which reminders do not say how to pay. */
   readonly currenciesWithoutPaymentDetails: readonly string[]
+  /** Invoices that were past due when they were created. No reminders are sent until an Admin resumes them. */
   readonly oldInvoices: OldInvoices
 }
 
@@ -57,7 +58,7 @@ export function renderReminders(frame: Frame, view: RemindersView): Html {
   const main = html`<div class="heading"><h1>Reminders</h1>
 ${isAdmin && frame.killSwitch?.scope !== 'account' && html`<a class="button danger" href="/settings/kill-switch" data-dialog="stop-dialog">Stop all reminders</a>`}</div>
 ${renderReminderTabs(PATH, awaitingApproval)}
-${renderMissingPayment(currenciesWithoutPaymentDetails, isAdmin)}
+${renderMissingPaymentDetails(currenciesWithoutPaymentDetails, isAdmin)}
 ${preview === undefined ? renderPreviewPending() : renderPreview(view, preview)}
 ${isAdmin && renderStopDialog(frame)}`
   return renderPage(frame, { title: 'Reminders', section: PATH, main })
@@ -97,7 +98,7 @@ ${(day === undefined || planned.length === 0) && blocked.length > 0 && renderBlo
 ${view.chaseFrom !== null && html`No reminders are sent about invoices that fell due before ${view.chaseFrom}. <a href="/settings/schedule">Schedule</a>`}</p>`
 }
 
-/** Links to the part of the page with all days that lists the counted reminders. */
+/** Renders the number of reminders as a link to their list. The page of a single day may not show this list. */
 function renderCount(count: number, anchor: string): Html {
   const words = count.toLocaleString('en')
   return count === 0 ? html`${words}` : html`<a href="${PATH}#${anchor}">${words}</a>`
