@@ -8,7 +8,7 @@ import type { Page } from './page.ts'
 import { renderMethod, renderOperation } from './reference-operation.ts'
 import { hasSection, renderSchema, renderType } from './schema.ts'
 
-/** Renders a heading and adds it to the page's headings. */
+/** Renders a heading and adds it to the page's headings. The heading shows `inner`, or else `text`. */
 type AddHeading = (depth: number, id: string, text: string, inner?: Html) => Html
 
 export function referencePage(document: ContractDocument, baseUrl: string): Page {
@@ -19,16 +19,16 @@ export function referencePage(document: ContractDocument, baseUrl: string): Page
     return renderHeading(added, inner)
   }
 
-  const ofTag = (name: string) => document.operations.filter(({ tag }) => tag === name)
+  const operationsOf = (name: string) => document.operations.filter(({ tag }) => tag === name)
   const main = html`${heading(1, 'reference', 'API reference')}
-<p>Version ${document.version}. Generate clients from the same document:
-<a href="/docs/openapi.json">openapi.json</a>, <a href="/docs/openapi.yaml">openapi.yaml</a>
-(OpenAPI 3.1), or use the <a href="/docs/clients">types and collections</a>. All paths are under <code>${baseUrl}</code>.</p>
+<p>Version ${document.version}. This page shows the OpenAPI 3.1 document (<a href="/docs/openapi.json">openapi.json</a>,
+<a href="/docs/openapi.yaml">openapi.yaml</a>). Generate a client from this document, or use one of our
+<a href="/docs/clients">clients</a>. All paths are under <code>${baseUrl}</code>.</p>
 ${renderOverview(document)}
 ${document.tags.map(
   ({ name, description }) => html`${heading(2, `tag-${name.toLowerCase()}`, name)}
 ${renderMarkdown(description).body}
-${ofTag(name).map((operation) =>
+${operationsOf(name).map((operation) =>
   renderOperation(
     document,
     operation,
