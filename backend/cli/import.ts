@@ -10,7 +10,7 @@ import { type Ledger, readLedger } from '../import/ledger.ts'
 import { LedgerError } from '../import/ledger-error.ts'
 import { parseCurrency } from '../money/money.ts'
 import { type Command, type Context, defineCommand, type Output, UsageError } from './command.ts'
-import { EXAMPLE, parseColumns } from './import/column-option.ts'
+import { COLUMNS_EXAMPLE, parseColumns } from './import/column-option.ts'
 import { createProgress, type Progress } from './import/progress.ts'
 
 /**
@@ -134,9 +134,10 @@ async function withHints(read: () => Promise<Ledger>): Promise<Ledger> {
     if (error.about === 'currency') throw new UsageError(`${error.message} Use --currency.`)
     if (error.about === 'date_format') throw new UsageError(`--date-format: ${error.message}`)
     if (error.about !== 'columns') throw error
-    throw new Error(`${error.message} Name the columns with --columns, e.g. --columns ${EXAMPLE}`, {
-      cause: error,
-    })
+    throw new Error(
+      `${error.message} Name the columns with --columns, e.g. --columns ${COLUMNS_EXAMPLE}`,
+      { cause: error },
+    )
   }
 }
 

@@ -137,7 +137,7 @@ async function postAll(
       rows,
       concurrency,
       chaseOverdue,
-      onDone() {
+      onRecordSent() {
         done++
         progress.advance()
       },

@@ -28,13 +28,14 @@ export interface PostingOptions {
   readonly api: Api
   /** The customers that the service does not have. */
   readonly customers: readonly LedgerCustomer[]
+  /** The rows of the file whose invoice or payment the service does not have. */
   readonly rows: readonly IncompleteRow[]
   /** The number of concurrent requests. */
   readonly concurrency: number
   /** Whether invoices that are already past due are chased. */
   readonly chaseOverdue: boolean
   /** Called once for each record that was sent, whether the service created it, had it already or rejected it. */
-  readonly onDone: () => void
+  readonly onRecordSent: () => void
 }
 
 /**
@@ -44,11 +45,11 @@ export interface PostingOptions {
 const REJECTED_MAX = 100
 
 /**
- * Each payment directly follows its invoice: an interrupted import leaves at most `concurrency` settled
- * invoices open. If all payments came last, reminders could be sent for every settled invoice.
+ * Each payment directly follows its invoice: of the invoices that are paid in the file, an interrupted import leaves at
+ * most `concurrency` without their payment. If all payments came last, reminders could be sent about all of them.
  */
 export async function postMissing(options: PostingOptions): Promise<ImportOutcome> {
-  const { api, customers, rows, concurrency, chaseOverdue, onDone } = options
+  const { api, customers, rows, concurrency, chaseOverdue, onRecordSent } = options
   const outcome: ImportOutcome = { debtors: 0, invoices: 0, payments: 0, rejected: [] }
 
   /** Returns the id of the new or existing record; undefined if the service rejected it. */
@@ -59,7 +60,7 @@ export async function postMissing(options: PostingOptions): Promise<ImportOutcom
   ): Promise<string | undefined> {
     const path = `/api/v1/${kind}`
     const response = await api.post(path, idempotencyKey(kind, body.external_id), body)
-    onDone()
+    onRecordSent()
     if (response.status === 201 && !response.replayed) outcome[kind]++
     // A 409 contains the id of the record if the record existed already.
     const id = response.status === 201 ? response.body['id'] : response.body['existing_id']
@@ -91,8 +92,9 @@ export async function postMissing(options: PostingOptions): Promise<ImportOutcom
  * that run received no response.
  */
 function idempotencyKey(kind: string, externalId: string): string {
-  const plain = /^[!-~]{1,200}$/.test(externalId)
-  const name = plain ? externalId : createHash('sha256').update(externalId).digest('hex')
+  // The API accepts only visible ASCII characters, at most 255 with the prefix.
+  const isAllowed = /^[!-~]{1,200}$/.test(externalId)
+  const name = isAllowed ? externalId : createHash('sha256').update(externalId).digest('hex')
   return `import-${kind}-${name}`
 }
 

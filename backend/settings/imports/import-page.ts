@@ -18,7 +18,7 @@ import {
 import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
 import { AUTO, columnFieldOf, DATE_FORMATS, type ImportForm } from './import-form.ts'
-import type { Finding, RejectedRecord, StepResult } from './import-step.ts'
+import type { ComparedFile, RejectedRecord, StepResult } from './import-step.ts'
 
 const PATH = '/settings/import'
 const SECTION = '/settings/customers'
@@ -114,7 +114,7 @@ ${renderFault(problem, 'columns')}
 interface Preview {
   readonly form: ImportForm
   readonly ledger: Ledger
-  readonly finding: Finding
+  readonly comparedFile: ComparedFile
   /**
    * The id of the import that the form starts. A form that is sent twice, or again after an error, continues the same
    * import, which can therefore be taken back as a whole.
@@ -123,8 +123,8 @@ interface Preview {
 }
 
 export function renderImportPreview(frame: Frame, preview: Preview): Html {
-  const { form, ledger, finding, importId } = preview
-  const { comparison, corrections } = finding
+  const { form, ledger, comparedFile, importId } = preview
+  const { comparison, corrections } = comparedFile
   const { customers, invoices, payments } = countMissing(comparison)
   const count = customers + invoices + payments
   const hasWork = count + corrections.length > 0
@@ -162,7 +162,7 @@ interface Report {
   readonly result: StepResult
   /** The number of records that earlier steps of this import created or changed. */
   readonly recordedBefore: number
-  /** The old invoices of the account after this step. */
+  /** The invoices that were past due when they were created, and are not chased; as they are after this step. */
   readonly oldInvoices: OldInvoices
 }
 

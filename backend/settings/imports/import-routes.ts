@@ -10,7 +10,7 @@ import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-re
 import type { Response } from '../shell/response.ts'
 import { IMPORT_FIELDS, type ImportForm, parseFile, readForm, STEPS } from './import-form.ts'
 import { renderImportForm, renderImportPreview, renderImportReport } from './import-page.ts'
-import { compareFile, type Finding, recordStep, type StepResult } from './import-step.ts'
+import { type ComparedFile, compareFile, recordStep, type StepResult } from './import-step.ts'
 
 const PATH = '/settings/import'
 const ADMINS_ONLY = 'Only an Admin can import a file.'
@@ -59,11 +59,11 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
   const ledger = await parseFile(form, now)
   const { account } = session
   if (step === 'preview') {
-    const finding = await compareFile(deps.database, account.id, ledger)
+    const comparedFile = await compareFile(deps.database, account.id, ledger)
     return {
-      json: represent(finding),
+      json: represent(comparedFile),
       page: (frame) =>
-        renderImportPreview(frame, { form, ledger, finding, importId: createId('imp') }),
+        renderImportPreview(frame, { form, ledger, comparedFile, importId: createId('imp') }),
     }
   }
   const importId = fields.text('import_id') || createId('imp')
@@ -89,7 +89,7 @@ async function rejectForeign(reader: Reader, accountId: string, importId: string
   if (row !== undefined && row.account_id !== accountId) notFound('import', importId)
 }
 
-function represent({ comparison, corrections }: Finding) {
+function represent({ comparison, corrections }: ComparedFile) {
   return {
     object: 'import',
     missing: countMissing(comparison),

@@ -30,12 +30,12 @@ export interface RejectedRecord {
   readonly detail: string
 }
 
-export interface Finding {
+export interface ComparedFile {
   readonly comparison: Comparison
   readonly corrections: readonly FoundCorrection[]
 }
 
-export interface StepResult extends Finding {
+export interface StepResult extends ComparedFile {
   /** Records that this step created or changed. */
   readonly recorded: {
     readonly customers: number
@@ -55,7 +55,7 @@ export async function compareFile(
   { read }: Database,
   accountId: string,
   ledger: Ledger,
-): Promise<Finding> {
+): Promise<ComparedFile> {
   const { records, customers } = await readAccountRecords(read, accountId, ledger)
   return {
     comparison: compare(ledger, records),
