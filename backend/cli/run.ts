@@ -10,7 +10,7 @@ import { createLogger } from '../../shared/process/log.ts'
 import { OPERATOR } from '../accounts/audit.ts'
 import { databaseUrl, readOperatorSettings } from '../config.ts'
 import { type OpenDatabase, openDatabase } from '../database/open.ts'
-import { isUnavailable } from '../database/unavailable.ts'
+import { isRetryable } from '../database/unavailable.ts'
 import { accountCommands } from './accounts.ts'
 import { type Command, type Context, type InputStream, UsageError } from './command.ts'
 import { databaseCommands } from './database.ts'
@@ -224,7 +224,7 @@ function explainProblem(problem: Problem): string {
     return errors.map((error) => String(error.detail)).join(' ')
   }
   if (!(cause instanceof Error) || problem.status < 500) return message
-  if (!isUnavailable(problem)) return `${message} (${cause.message})`
+  if (!isRetryable(problem)) return `${message} (${cause.message})`
   return problem.code === 'gateway_timeout'
     ? `The database failed during the commit, so the change may have been recorded. Check this before you run the command again. (${cause.message})`
     : `The database could not complete the command. Run the command again when the database is available. (${cause.message})`

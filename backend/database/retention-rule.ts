@@ -7,20 +7,20 @@ export interface RetentionRule {
   /** The subject of log messages, e.g. `webhook events`. */
   readonly subject: string
   /**
-   * Returns at most one batch of due rows, the oldest first; empty if none are due. `last` is the last row of the previous
-   * batch: the search begins at the time in its age column. Otherwise, each batch would skip the same rows again: those
-   * that are kept although they are old, and on PostgreSQL those that were deleted since the last vacuum.
+   * Returns at most one batch of expired rows, the oldest first; empty if there are none. `last` is the last row of the
+   * previous batch: the search begins at the time in its age column. Otherwise, each batch would skip the same rows
+   * again: those that are kept although they are old, and on PostgreSQL those that were deleted since the last vacuum.
    */
-  findExpired(read: Reader, now: Date, last?: Key): Promise<readonly Key[]>
+  findExpired(read: Reader, now: Date, last?: RowKey): Promise<readonly RowKey[]>
   /**
    * Deletes the rows of one batch. A batch is small, so that payments wait only briefly for the transaction.
    * Rows that are already deleted are ignored.
    */
-  deleteExpired(tx: Transaction, keys: readonly Key[]): Promise<void>
+  deleteExpired(tx: Transaction, keys: readonly RowKey[]): Promise<void>
 }
 
-/** The columns by which a row is found again: those of its primary key, and its age column if the rule has one. */
-export type Key = Readonly<Record<string, unknown>>
+/** The values by which a row is found again: its primary key, and the time in its age column if the rule has one. */
+export type RowKey = Readonly<Record<string, unknown>>
 
 /**
  * The maximum number of rows in a batch. Deleting a batch occupies the writer for a few milliseconds, even if its rows
@@ -42,7 +42,7 @@ interface AgeRule<Column extends string> {
 }
 
 /** Returns the time in the row's age column; without a row, a text that sorts before all times. */
-export function ageOf(row: Key | undefined, column: string): string {
+export function ageOf(row: RowKey | undefined, column: string): string {
   return row === undefined ? '' : String(row[column])
 }
 

@@ -1,7 +1,9 @@
 /** The problems that clients receive if the database could not complete a call, but may do so later. */
 import { Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 
-/** The database cannot serve the call now and has recorded nothing. A cause that is a `Problem` is returned itself. */
+/**
+ * The database cannot serve the call now and has recorded nothing. A cause that is a `Problem` is returned unchanged.
+ */
 export function unavailable(cause: unknown): Problem {
   if (cause instanceof Problem) return cause
   return temporarilyUnavailable(
@@ -37,7 +39,7 @@ export function outcomeUnknown(cause: unknown): Problem {
  * Whether a transaction may succeed if it is repeated: the database was unavailable, a row was locked for too long, or
  * the outcome of the commit is unknown.
  */
-export function isUnavailable(error: unknown): boolean {
+export function isRetryable(error: unknown): boolean {
   return (
     error instanceof Problem &&
     (error.code === 'service_unavailable' || error.code === 'gateway_timeout')

@@ -5,7 +5,7 @@ import { isCalendarDate } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { type ScannedPage, withWholeRows } from '../lists/scan.ts'
-import { BALANCE_IS_LISTED } from './due-totals.ts'
+import { IS_BALANCE_OF_ACTIVE_DEBTOR } from './due-totals.ts'
 
 export const DIRECTORY_VIEWS = [
   'active',
@@ -203,7 +203,7 @@ async function listByAmountOwed(
     .select(['debtor_id as id', 'outstanding'])
     .where('account_id', '=', accountId)
     .where('currency', '=', currency)
-    .where(BALANCE_IS_LISTED)
+    .where(IS_BALANCE_OF_ACTIVE_DEBTOR)
     .where((eb) =>
       eb.and(
         start === undefined

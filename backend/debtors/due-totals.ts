@@ -15,6 +15,7 @@ export const AGES = [
 ] as const
 
 export interface DueTotal {
+  /** At most `SUM_MAX`, because a larger sum would not be exact. */
   readonly amount: number
   readonly invoices: number
 }
@@ -67,7 +68,7 @@ async function sumByAge(
   today: string,
 ): Promise<DueByAge[]> {
   const [daysAgo30, daysAgo60, daysAgo90] = [30, 60, 90].map((days) => addDays(today, -days))
-  // The index of the group in `AGES`.
+  // The index of the group in `AGES`, whose boundaries are repeated here.
   const age = sql<number>`case when due_date >= ${today} then 0 when due_date >= ${daysAgo30} then 1
     when due_date >= ${daysAgo60} then 2 when due_date >= ${daysAgo90} then 3 else 4 end`
   const aged = reader
@@ -107,8 +108,8 @@ export interface LargeDebtor {
   readonly outstanding: number
 }
 
-/** A condition on `debtor_balances`: archived debtors are listed only in a view of their own. */
-export const BALANCE_IS_LISTED = sql<SqlBool>`exists (select 1 from debtors
+/** A condition on `debtor_balances`, whose rows are kept when a debtor is archived. */
+export const IS_BALANCE_OF_ACTIVE_DEBTOR = sql<SqlBool>`exists (select 1 from debtors
   where debtors.id = debtor_balances.debtor_id and debtors.status = 'active')`
 
 /** Returns the debtors that owe the most in the currency, the largest amount first. Omits archived debtors. */
@@ -123,7 +124,7 @@ export async function listLargestDebtors(
     .select(['debtor_id', 'outstanding'])
     .where('account_id', '=', accountId)
     .where('currency', '=', currency)
-    .where(BALANCE_IS_LISTED)
+    .where(IS_BALANCE_OF_ACTIVE_DEBTOR)
     .orderBy('outstanding', 'desc')
     .orderBy('debtor_id', 'desc')
     .limit(limit)

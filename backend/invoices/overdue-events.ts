@@ -8,7 +8,7 @@ import { startWorker, type Worker, type WorkerDeps } from '../background/worker.
 import { todayIn } from '../calendar/calendar.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import type { AccountRow, InvoiceRow } from '../database/tables.ts'
-import { isUnavailable } from '../database/unavailable.ts'
+import { isRetryable } from '../database/unavailable.ts'
 import { recordEvent } from '../events/events.ts'
 import { renderInvoice } from './representation.ts'
 
@@ -49,7 +49,7 @@ export async function announceOverdue(
     try {
       await announceOverdueOf(database, account, now, signal)
     } catch (error) {
-      if (isUnavailable(error)) throw error
+      if (isRetryable(error)) throw error
       log.error({ err: error, account: account.id }, 'overdue invoices cannot be reported')
     }
   }

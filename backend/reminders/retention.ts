@@ -7,8 +7,8 @@ import {
   ageOf,
   BATCH_MAX,
   DAY_MS,
-  type Key,
   type RetentionRule,
+  type RowKey,
 } from '../database/retention-rule.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
@@ -20,7 +20,7 @@ export const REMINDER_RETENTION: RetentionRule = {
   deleteExpired: deleteFinished,
 }
 
-async function findFinished(read: Reader, now: Date, last?: Key): Promise<readonly Key[]> {
+async function findFinished(read: Reader, now: Date, last?: RowKey): Promise<readonly RowKey[]> {
   return await read
     .selectFrom('reminders')
     .select(['message_id', 'planned_at'])
@@ -32,7 +32,7 @@ async function findFinished(read: Reader, now: Date, last?: Key): Promise<readon
     .execute()
 }
 
-async function deleteFinished(tx: Transaction, keys: readonly Key[]): Promise<void> {
+async function deleteFinished(tx: Transaction, keys: readonly RowKey[]): Promise<void> {
   const ids = keys.map(({ message_id }) => String(message_id))
   // A message that has bounced since the selection may be retried, and the retry needs its plan.
   await tx

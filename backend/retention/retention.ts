@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
-import { DAY_MS, type Key, type RetentionRule, ruleByAge } from '../database/retention-rule.ts'
+import { DAY_MS, type RetentionRule, type RowKey, ruleByAge } from '../database/retention-rule.ts'
 import { REMINDER_RETENTION } from '../reminders/retention.ts'
 import { WEBHOOK_RETENTION } from '../webhooks/retention.ts'
 
@@ -94,7 +94,7 @@ async function applyRule(
   signal?: AbortSignal,
 ): Promise<number> {
   let count = 0
-  let last: Key | undefined
+  let last: RowKey | undefined
   while (!signal?.aborted) {
     const keys = await findExpired(database.read, now, last)
     if (keys.length === 0) break

@@ -7,8 +7,8 @@ import {
   ageOf,
   BATCH_MAX,
   DAY_MS,
-  type Key,
   type RetentionRule,
+  type RowKey,
 } from '../database/retention-rule.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
@@ -35,7 +35,7 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
  * as failed, an event was being recorded (on PostgreSQL), or a worker that was later killed had a lease. Without this
  * rule, these deliveries would never be sent, and would be kept forever.
  */
-async function findStranded(read: Reader, now: Date): Promise<readonly Key[]> {
+async function findStranded(read: Reader, now: Date): Promise<readonly RowKey[]> {
   return await read
     .selectFrom('webhook_deliveries')
     .select('id')
@@ -50,7 +50,7 @@ async function findStranded(read: Reader, now: Date): Promise<readonly Key[]> {
     .execute()
 }
 
-async function failStranded(tx: Transaction, keys: readonly Key[]): Promise<void> {
+async function failStranded(tx: Transaction, keys: readonly RowKey[]): Promise<void> {
   await tx
     .updateTable('webhook_deliveries')
     .set({ status: 'failed', run_at: null, lease: null })
@@ -64,7 +64,7 @@ async function failStranded(tx: Transaction, keys: readonly Key[]): Promise<void
     .execute()
 }
 
-async function findDeliveries(read: Reader, now: Date, last?: Key): Promise<readonly Key[]> {
+async function findDeliveries(read: Reader, now: Date, last?: RowKey): Promise<readonly RowKey[]> {
   return await read
     .selectFrom('webhook_deliveries')
     .select(['id', 'created_at'])
@@ -76,7 +76,7 @@ async function findDeliveries(read: Reader, now: Date, last?: Key): Promise<read
     .execute()
 }
 
-async function deleteDeliveries(tx: Transaction, keys: readonly Key[]): Promise<void> {
+async function deleteDeliveries(tx: Transaction, keys: readonly RowKey[]): Promise<void> {
   // A delivery that a person has redelivered since the selection must be sent.
   const ended = await tx
     .selectFrom('webhook_deliveries')
@@ -91,7 +91,7 @@ async function deleteDeliveries(tx: Transaction, keys: readonly Key[]): Promise<
   await tx.deleteFrom('webhook_deliveries').where('id', 'in', ids).execute()
 }
 
-async function findEvents(read: Reader, now: Date, last?: Key): Promise<readonly Key[]> {
+async function findEvents(read: Reader, now: Date, last?: RowKey): Promise<readonly RowKey[]> {
   return await read
     .selectFrom('webhook_events')
     .select(['id', 'created_at'])
@@ -112,12 +112,12 @@ async function findEvents(read: Reader, now: Date, last?: Key): Promise<readonly
     .execute()
 }
 
-async function deleteEvents(tx: Transaction, keys: readonly Key[]): Promise<void> {
+async function deleteEvents(tx: Transaction, keys: readonly RowKey[]): Promise<void> {
   await tx.deleteFrom('webhook_events').where('id', 'in', idsOf(keys)).execute()
 }
 
 /** Finds expired secrets, which are deleted so that they cannot be stolen. */
-async function findSecrets(read: Reader, now: Date): Promise<readonly Key[]> {
+async function findSecrets(read: Reader, now: Date): Promise<readonly RowKey[]> {
   return await read
     .selectFrom('webhook_endpoints')
     .select(['id', 'old_secret_expires_at'])
@@ -126,7 +126,7 @@ async function findSecrets(read: Reader, now: Date): Promise<readonly Key[]> {
     .execute()
 }
 
-async function deleteSecrets(tx: Transaction, keys: readonly Key[]): Promise<void> {
+async function deleteSecrets(tx: Transaction, keys: readonly RowKey[]): Promise<void> {
   for (const { id, old_secret_expires_at: expiresAt } of keys) {
     await tx
       .updateTable('webhook_endpoints')
@@ -142,6 +142,6 @@ function tooOld(now: Date): string {
   return new Date(now.getTime() - KEPT_MS).toISOString()
 }
 
-function idsOf(keys: readonly Key[]): string[] {
+function idsOf(keys: readonly RowKey[]): string[] {
   return keys.map(({ id }) => String(id))
 }

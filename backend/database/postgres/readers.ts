@@ -1,10 +1,10 @@
 /**
- * Reads outside of transactions. Prepared reads with the same SQL text in one turn of the event loop are sent as one
- * statement with the parameters of all, if these are strings: one round trip and one plan for up to `GROUP_MAX` reads.
- * Prepared statements have connections of their own, each with several statements in progress. Any other statement,
- * including a page of a list, may be slow and would delay the statements behind it, so it has a connection to
- * itself while it runs. Different pages are not combined in one statement, since the server would need as much
- * time as for separate statements.
+ * Reads outside of transactions. Prepared reads (see `prepared.ts`) with the same SQL text in one turn of the event
+ * loop are sent as one statement with the parameters of all these reads, if all parameters are strings: this needs one
+ * round trip and one plan for up to `GROUP_MAX` reads. Prepared statements have connections of their own, each with
+ * several statements in progress. Any other statement, including a page of a list, may be slow and would delay the
+ * statements behind it, so it has a connection to itself while it runs. Different pages are not combined in one
+ * statement, since the server would need as much time as for separate statements.
  */
 import assert from 'node:assert'
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
@@ -23,7 +23,7 @@ import { StatementNames } from './statement-names.ts'
 const GROUP_MAX = 32
 
 /** Only equal pages are read together. */
-const PAGES = { distinctMax: 1, readsMax: GROUP_MAX }
+const PAGE_LIMITS = { distinctMax: 1, readsMax: GROUP_MAX }
 
 /** The number of connections for prepared statements. With more, reads would only be sent in smaller groups. */
 const QUICK_CONNECTIONS = 2
@@ -43,10 +43,10 @@ interface Read {
   reject(error: unknown): void
 }
 
-/** A prepared statement, the query for a page of a list, or any other statement (`single`), which runs alone. */
+/** A prepared statement, the query for a page of a list, or any other statement, which is sent for one read only. */
 type Kind = 'prepared' | 'page' | 'single'
 
-/** Reads with the same text. */
+/** Reads with the same SQL text, which are sent together. */
 interface Group {
   readonly sql: string
   readonly kind: Kind
@@ -122,19 +122,19 @@ export class PostgresReaders implements DatabaseConnection {
   }
 
   #send(): void {
-    const sent = new Map<ReaderConnection, Group[]>()
+    const toSend = new Map<ReaderConnection, Group[]>()
     // A text that is added to the map again is visited again, after the others.
     for (const [sql, { kind, reads }] of this.#waiting) {
-      const connection = this.#connectionFor(kind, sent)
+      const connection = this.#connectionFor(kind, toSend)
       if (connection === undefined) continue
       const next = reads.splice(0, groupSize(kind, reads))
       this.#waiting.delete(sql)
       if (reads.length > 0) this.#waiting.set(sql, { kind, reads })
-      const groups = sent.get(connection) ?? []
-      sent.set(connection, groups)
+      const groups = toSend.get(connection) ?? []
+      toSend.set(connection, groups)
       groups.push({ sql, kind, reads: next })
     }
-    for (const [connection, groups] of sent) {
+    for (const [connection, groups] of toSend) {
       connection.inOneWrite(() => {
         for (const group of groups) {
           void this.#run(connection, group).then(() => this.#sendAfterTurn())
@@ -144,16 +144,16 @@ export class PostgresReaders implements DatabaseConnection {
   }
 
   /**
-   * Returns the least busy connection, or undefined if all are at their limit. `next` are groups that are
-   * about to be sent.
+   * Returns the least busy connection, or undefined if all are at their limit. The groups in `toSend` count
+   * as statements in progress.
    */
-  #connectionFor(kind: Kind, next: ReadonlyMap<ReaderConnection, readonly Group[]>) {
+  #connectionFor(kind: Kind, toSend: ReadonlyMap<ReaderConnection, readonly Group[]>) {
     const connections = this.#usable(kind === 'prepared' ? this.#quick : this.#slow)
     const max = kind === 'prepared' ? PIPELINE_MAX : 1
     let least: ReaderConnection | undefined
     let leastLoad = max
     for (const connection of connections) {
-      const load = connection.inFlight + (next.get(connection)?.length ?? 0)
+      const load = connection.inFlight + (toSend.get(connection)?.length ?? 0)
       if (load < leastLoad) {
         least = connection
         leastLoad = load
@@ -180,15 +180,17 @@ export class PostgresReaders implements DatabaseConnection {
       const rowsAt = await this.#query(connection, group)
       for (const [index, read] of reads.entries()) read.resolve({ rows: rowsAt(index) as never[] })
     } catch (error) {
+      // The full server has rejected this connection, but the group can wait for another, which is open.
       if (connection.isRejected && this.#usable([connection])[0] !== connection) {
         return this.#putBack(group)
       }
+      // A `Problem` means that no connection could be opened, which affects all reads of the group.
       const isProblem = error instanceof Problem
-      const kind = isProblem ? undefined : errorKindOf(error)
+      const errorKind = isProblem ? undefined : errorKindOf(error)
       // Reads change nothing, so they can be sent again over a new connection.
-      if (kind === 'lost' && !isRepeated) return this.#run(connection, group, true)
-      if (isProblem || kind === 'lost' || reads.length === 1) {
-        const reason = kind === undefined ? error : unavailable(error)
+      if (errorKind === 'lost' && !isRepeated) return this.#run(connection, group, true)
+      if (isProblem || errorKind === 'lost' || reads.length === 1) {
+        const reason = errorKind === undefined ? error : unavailable(error)
         for (const read of reads) read.reject(reason)
         return
       }
@@ -207,6 +209,7 @@ export class PostgresReaders implements DatabaseConnection {
   async #query(connection: ReaderConnection, { sql, kind, reads }: Group) {
     const lists = reads.map(({ parameters }) => parameters)
     const [first = []] = lists
+    // All reads of a group of pages have the same parameters, see `PAGE_LIMITS`.
     if (kind === 'page') return await this.#queryPage(connection, sql, first)
     if (reads.length > 1 && first.length > 0 && lists.every(isAllText)) {
       return await this.#queryTogether(connection, sql, lists)
@@ -274,12 +277,13 @@ export class PostgresReaders implements DatabaseConnection {
     try {
       return await connection.run({ text, name, values })
     } catch (error) {
+      // If the server no longer accepts the statement with this name, it gets a new name and is sent again.
       if (!this.#names.renewAfter(error, text, name)) throw error
       return await connection.run({ text, name: this.#names.nameOf(text), values })
     }
   }
 
-  /** Rejects reads that have waited too long, and checks again while any read waits. */
+  /** After `afterMs`, rejects the reads that have waited too long; repeats this as long as any read waits. */
   #limitWaiting(afterMs: number): void {
     if (this.#waitTimer !== undefined || !this.#options.hasTimeLimits) return
     this.#waitTimer = setTimeout(() => {
@@ -303,19 +307,19 @@ export class PostgresReaders implements DatabaseConnection {
 /** Returns how many reads, from the first, may be sent together. */
 function groupSize(kind: Kind, reads: readonly Read[]): number {
   if (kind === 'prepared') return GROUP_MAX
-  return kind === 'page' ? countCombinable(reads, PAGES) : 1
+  return kind === 'page' ? countCombinable(reads, PAGE_LIMITS) : 1
 }
 
 /**
  * Returns a statement that runs `sql` once per list of parameters. The first column of its rows is the number
  * of the list, from 1.
  */
-function combinedStatement(sql: string, parameters: number): string {
-  const numbers = Array.from({ length: parameters }, (_, at) => at + 1)
+function combinedStatement(sql: string, parameterCount: number): string {
+  const numbers = Array.from({ length: parameterCount }, (_, at) => at + 1)
   const lists = numbers.map((n) => `$${n}::text[]`)
   const names = numbers.map((n) => `p${n}`)
-  const once = sql.replace(/\$(\d+)/g, 'call.p$1')
-  return `select call.n, found.* from unnest(${lists}) with ordinality as call(${names}, n) cross join lateral (${once}) as found`
+  const query = sql.replace(/\$(\d+)/g, 'params.p$1')
+  return `select params.n, found.* from unnest(${lists}) with ordinality as params(${names}, n) cross join lateral (${query}) as found`
 }
 
 /** A combined statement passes all parameters as text, which would change the meaning of numbers. */

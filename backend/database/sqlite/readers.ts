@@ -1,9 +1,9 @@
 /**
- * Readers of one SQLite file. The round trip to SQLite's thread takes several times as long as a small read,
- * and each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text, and
- * reads of one turn of the event loop with the same SQL text are sent as one statement. The statement takes the
- * parameters of all reads as JSON and runs the query once per different list of parameters; for pages of lists, it
- * contains one subquery per different page.
+ * Readers of one SQLite file. The round trip to SQLite's thread takes several times as long as a small read, and the
+ * transfer of each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text,
+ * and reads of one turn of the event loop with the same SQL text are sent as one statement. This statement receives the
+ * parameters of all reads as JSON and runs the query once for all reads with equal parameters. For pages of lists, it
+ * contains one subquery for each different page instead.
  */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
@@ -18,7 +18,7 @@ import type { SqliteConnection } from './connection.ts'
 const GROUP_MAX = 16
 
 /** Pages of lists are expensive, so only a few different pages are combined in one statement. */
-const PAGES = { distinctMax: 4, readsMax: GROUP_MAX }
+const PAGE_LIMITS = { distinctMax: 4, readsMax: GROUP_MAX }
 
 /**
  * The maximum number of cached statements that return JSON. The service has fewer fixed queries, but the text
@@ -27,8 +27,8 @@ const PAGES = { distinctMax: 4, readsMax: GROUP_MAX }
 const STATEMENTS_MAX = 500
 
 /**
- * The maximum time for which the write queue pauses reads while it runs transactions. A usual group of transactions
- * ends sooner; a long transaction must not block reads for longer.
+ * The maximum time for which the write queue pauses reads while it runs transactions, which reads would slow down. A
+ * usual group of transactions ends sooner; a long transaction must not block reads for longer.
  */
 const PAUSE_MS_MAX = 60
 
@@ -41,7 +41,7 @@ interface Read {
 /** Reads with the same SQL text that wait for a reader. */
 interface Group {
   /**
-   * Whether the query has a limit, as pages of lists have. If such a query took its parameters from another query,
+   * Whether the query has a limit, as pages of lists have. If such a query read its parameters from the common JSON,
    * SQLite would choose another plan and scan the whole account: each page therefore has parameters of its own.
    */
   readonly isPage: boolean
@@ -57,7 +57,7 @@ export class SqliteReaders implements DatabaseConnection {
   readonly #waiting = new Map<string, Group>()
   readonly #statements = new LRUCache<string, string>({ max: STATEMENTS_MAX })
   #isSendScheduled = false
-  #pauseEnds: NodeJS.Timeout | undefined
+  #pauseTimer: NodeJS.Timeout | undefined
 
   /** `assertUsable` is called before each read. */
   constructor(connections: readonly SqliteConnection[], assertUsable: () => void) {
@@ -89,17 +89,17 @@ export class SqliteReaders implements DatabaseConnection {
 
   /** Starts no reads until `resume` is called, but for `PAUSE_MS_MAX` at most. */
   pause(): void {
-    this.#pauseEnds ??= setTimeout(() => this.resume(), PAUSE_MS_MAX)
+    this.#pauseTimer ??= setTimeout(() => this.resume(), PAUSE_MS_MAX)
   }
 
   resume(): void {
-    clearTimeout(this.#pauseEnds)
-    this.#pauseEnds = undefined
+    clearTimeout(this.#pauseTimer)
+    this.#pauseTimer = undefined
     this.#sendAfterTurn()
   }
 
   get #isPaused(): boolean {
-    return this.#pauseEnds !== undefined
+    return this.#pauseTimer !== undefined
   }
 
   #sendAfterTurn(): void {
@@ -119,7 +119,7 @@ export class SqliteReaders implements DatabaseConnection {
       const reader = this.#free.pop()
       if (reader === undefined) return
       const { isPage, reads } = group
-      const next = reads.splice(0, isPage ? countCombinable(reads, PAGES) : GROUP_MAX)
+      const next = reads.splice(0, isPage ? countCombinable(reads, PAGE_LIMITS) : GROUP_MAX)
       this.#waiting.delete(sql)
       if (reads.length > 0) this.#waiting.set(sql, group)
       void this.#run(reader, sql, isPage, next).then(() => {
@@ -150,7 +150,7 @@ export class SqliteReaders implements DatabaseConnection {
   async #query(reader: SqliteConnection, sql: string, isPage: boolean, reads: readonly Read[]) {
     const { distinct, distinctIndexes } = distinctReads(reads.map(({ parameters }) => parameters))
     const [first = []] = distinct
-    // Only pages need a statement for each number, see `#makeStatement`.
+    // The statement for two lists of parameters serves any larger number, but that for pages contains each page.
     const count = isPage ? distinct.length : Math.min(distinct.length, 2)
     const statement =
       this.#statements.get(cacheKey(sql, count)) ??
@@ -165,8 +165,8 @@ export class SqliteReaders implements DatabaseConnection {
   }
 
   /**
-   * Makes the statement that returns the rows as JSON. `count` is the number of pages in the statement; for
-   * other reads, 2 means any number above one.
+   * Makes the statement that returns the rows as JSON. `count` is the number of pages in the statement; for other
+   * reads, 1 means one list of parameters, and 2 means several.
    */
   async #makeStatement(
     reader: SqliteConnection,
@@ -177,19 +177,19 @@ export class SqliteReaders implements DatabaseConnection {
   ): Promise<string> {
     const columns = await columnsOf(reader, sql, parameters)
     const members = columns.map((name) => `'${name}', "${name}"`)
-    const rowsOf = (query: string) =>
+    const jsonOf = (query: string) =>
       `select json_group_array(json_object(${members})) as found from (${query})`
     const withParameters = (parameterOf: (n: number) => string) =>
-      rowsOf(sql.replace(/\?(\d+)/g, (_, n) => parameterOf(Number(n))))
-    let statement = rowsOf(sql)
+      jsonOf(sql.replace(/\?(\d+)/g, (_, n) => parameterOf(Number(n))))
+    let statement = jsonOf(sql)
     if (isPage) {
       const pages = Array.from({ length: count }, (_, page) =>
         withParameters((n) => `?${page * parameters.length + n}`),
       )
       statement = `select ${pages.map((page, at) => `(${page}) as page_${at}`)}`
     } else if (count > 1) {
-      const together = withParameters((n) => `(call.value ->> ${n - 1})`)
-      statement = `select (${together}) as found from json_each(?) as call`
+      const together = withParameters((n) => `(params.value ->> ${n - 1})`)
+      statement = `select (${together}) as found from json_each(?) as params`
     }
     this.#statements.set(cacheKey(sql, count), statement)
     return statement
@@ -200,7 +200,7 @@ function cacheKey(sql: string, count: number): string {
   return `${count} ${sql}`
 }
 
-/** Returns the columns even if the query finds nothing, because it is joined to a constant row. */
+/** Returns the names of the columns. Joins the query to a constant row, so that there is a row that has them. */
 async function columnsOf(
   reader: SqliteConnection,
   sql: string,

@@ -32,9 +32,11 @@ export interface InvoiceRow {
   notes: string | null
   payment_url: string | null
   chasing_status: 'active' | 'paused' | 'stopped'
+  /** The stage of the last reminder that was sent; a courtesy reminder does not change it. */
   chasing_stage: ReminderStage | null
   chasing_next_stage: ReminderStage | null
   chasing_next_action_at: string | null
+  /** When the last reminder was sent, or handed over with an unknown outcome. */
   chasing_last_message_at: string | null
   chasing_blocked_reason: string | null
   /** Starts at 1 and increases when a paid invoice reopens, so that its stages can be sent again. */

@@ -7,7 +7,9 @@ export interface PaymentRow {
   debtor_id: string
   amount: number
   currency: string
+  /** The part that is not allocated to invoices: money on account. */
   unapplied_amount: number
+  /** A calendar date. */
   received_on: string
   method: 'bank_transfer' | 'card' | 'direct_debit' | 'cash' | 'cheque' | 'other'
   reference: string | null
@@ -16,8 +18,8 @@ export interface PaymentRow {
   /** The key is kept forever, so that a repeated request is recognized however late it arrives. */
   idempotency_key: string | null
   /**
-   * The fingerprint of the call that recorded the payment, as in `idempotency_keys`; null without a key,
-   * and for payments from before fingerprints were stored.
+   * The fingerprint of the call that recorded the payment, as in the table `idempotency_keys`; null without an
+   * idempotency key, and for payments that were recorded before fingerprints were stored.
    */
   request_fingerprint: string | null
   source: 'api' | 'app' | 'import'
@@ -25,6 +27,7 @@ export interface PaymentRow {
   recorded_by: string
   /** JSON object: the effects of recording the payment, as in the original response. */
   effects: string
+  /** JSON object. */
   metadata: string
   created_at: string
   updated_at: string

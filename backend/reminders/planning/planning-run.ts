@@ -5,7 +5,7 @@
 import type { Logger } from '../../../shared/process/log.ts'
 import type { Database, Reader, Transaction } from '../../database/database.ts'
 import type { DebtorRow } from '../../database/tables.ts'
-import { isUnavailable } from '../../database/unavailable.ts'
+import { isRetryable } from '../../database/unavailable.ts'
 import { recordAccountBlocks, scheduleAccounts } from '../account-blocks.ts'
 import { planDebtors } from './planning.ts'
 import { selectOwingDebtors } from './planning-data.ts'
@@ -80,7 +80,7 @@ async function planBatch(
     if (id === undefined) return { debtors: 0, messages: 0 }
     if (others.length === 0) {
       log.error({ err: error, debtor: id }, 'reminders cannot be planned')
-      const retryMs = isUnavailable(error) ? RETRY_UNAVAILABLE_MS : RETRY_AFTER_ERROR_MS
+      const retryMs = isRetryable(error) ? RETRY_UNAVAILABLE_MS : RETRY_AFTER_ERROR_MS
       const later = new Date(now.getTime() + retryMs).toISOString()
       await database.transaction((tx) =>
         tx.updateTable('debtors').set({ plan_at: later }).where('id', '=', id).execute(),
