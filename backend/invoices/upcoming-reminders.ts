@@ -1,13 +1,17 @@
-/** Lists the times from which the next reminders about open invoices may be sent, without planning them. */
+/**
+ * Lists the times from which the next reminders about open invoices may be sent. The planning of reminders has
+ * stored these times in the invoices, so reading them is much faster than computing a preview of the reminders.
+ */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 
-/** Limits how many invoices Home reads for its list of upcoming reminders. */
+/** The maximum number of invoices that the page Home reads to count the upcoming reminders. */
 const INVOICES_MAX = 400
 
+/** The next reminder about one invoice. It may be part of one message about several invoices of the debtor. */
 export interface UpcomingReminder {
   readonly debtorId: string
-  /** The time from which the next stage may be sent. */
+  /** The time from which the reminder may be sent. */
   readonly at: string
 }
 

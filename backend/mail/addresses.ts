@@ -11,11 +11,11 @@ export function parseNamedAddress(text: string): NamedAddress | undefined {
   const [, name, bracketed] = /^([^<>]*)<([^<>]+)>$/s.exec(text.trim()) ?? []
   const address = parseEmail((bracketed ?? text).trim())
   if (address === undefined) return undefined
-  return { name: headerText((name ?? '').replaceAll('"', '')), address }
+  return { name: toOneLine((name ?? '').replaceAll('"', '')), address }
 }
 
 /** Replaces line breaks and other control characters with spaces, so that the text cannot start another header. */
-export function headerText(text: string): string {
+export function toOneLine(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
 }
 

@@ -9,11 +9,11 @@ import MailComposer from 'nodemailer/lib/mail-composer'
 import type { Logger } from '../../shared/process/log.ts'
 import type { Logo } from '../accounts/logo.ts'
 import {
-  headerText,
   hostOf,
   isReservedAddress,
   maskAddresses,
   type NamedAddress,
+  toOneLine,
 } from './addresses.ts'
 import { HAND_OVER_MS_MAX, type HandOverResult, type Mail, type Mailer } from './mail.ts'
 import { handOver } from './smtp.ts'
@@ -79,7 +79,7 @@ export function createMailer(options: MailerOptions): Mailer {
     await mkdir(directory, { recursive: true, mode: 0o700 })
     await writeFile(`${file}.part`, raw, { mode: 0o600 })
     await rename(`${file}.part`, file)
-    log.info({ messageId, subject: headerText(subject), file }, 'mail written to a file')
+    log.info({ messageId, subject: toOneLine(subject), file }, 'mail written to a file')
     return { outcome: 'accepted', providerMessageId: null }
   }
 
@@ -111,7 +111,7 @@ function idFromMessageId(messageId: string): string {
 
 function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
   const { replyTo, unsubscribeUrl } = mail
-  const name = withoutEncodedWords(headerText(mail.fromName)) || mailFrom.name
+  const name = withoutEncodedWords(toOneLine(mail.fromName)) || mailFrom.name
   const composed = new MailComposer({
     messageId: mail.messageId,
     from: { name, address: mailFrom.address },
@@ -123,7 +123,7 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
         { name, address: mailFrom.address },
       ],
     }),
-    subject: withoutEncodedWords(headerText(mail.subject)),
+    subject: withoutEncodedWords(toOneLine(mail.subject)),
     text: mail.text,
     html: mail.html,
     ...(mail.logo !== undefined && { attachments: [inlineLogo(mail.logo)] }),

@@ -21,7 +21,7 @@ export async function countAwaitingApproval(reader: Reader, accountId: string): 
 /** A message that needed approval and no longer awaits it, with any `approval_status`. */
 export interface PastApproval extends MessageRow {
   /** The detail of the latest transition, which states its cause. */
-  readonly lastDetail: string | null
+  readonly lastTransitionDetail: string | null
 }
 
 /** Returns the past approvals, the latest change first. */
@@ -40,7 +40,7 @@ export async function listPastApprovals(
         .whereRef('message_transitions.message_id', '=', 'messages.id')
         .orderBy('message_transitions.id', 'desc')
         .limit(1)
-        .as('lastDetail'),
+        .as('lastTransitionDetail'),
     )
     .where('account_id', '=', accountId)
     .where(NO_LONGER_AWAITS_APPROVAL)

@@ -30,7 +30,7 @@ export async function rehearse(deps: SendDeps, accountId?: string): Promise<Mess
       accountId,
     })
     let result = await sendInOrder()
-    while (result.isFull && !result.isUnavailable) result = await sendInOrder()
+    while (result.mayHaveMoreDue && !result.isUnavailable) result = await sendInOrder()
     // Even if the first round planned no message, it may have sent waiting messages, after which others can be planned.
     if (messages === 0 && round > 0) break
   }

@@ -39,7 +39,7 @@ export async function listChangedWordings(
 
 /**
  * Changes a wording. Null, or a wording that equals the default, restores the default. Returns whether the
- * wording changed. Throws `not_found` or `validation_failed`.
+ * wording changed. Throws `validation_failed`, or `not_found` for an unknown account.
  */
 export async function setWording(
   tx: Transaction,

@@ -3,7 +3,7 @@ import type { LogoProperties } from '../../accounts/logo.ts'
 import { formatIban, type PaymentDetails } from '../../accounts/payment-details.ts'
 import type { ReminderStage } from '../../database/tables.ts'
 import { moneyText } from '../../money/money-text.ts'
-import { headerText } from '../addresses.ts'
+import { toOneLine } from '../addresses.ts'
 import { chooseLanguage, LANGUAGES, type Language } from './languages.ts'
 import {
   type MailBody,
@@ -21,7 +21,7 @@ export interface ReminderContent {
   readonly language: string | null
   readonly stage: 'courtesy' | ReminderStage
   readonly creditor: {
-    /** The sender's name, as returned by `senderNameOf`. */
+    /** The name of the sender that customers see (see `senderNameOf`). */
     readonly name: string
     readonly logo: LogoProperties | undefined
     /** The address for questions; null if customers can only reply to the mail. */
@@ -84,21 +84,21 @@ export function composeReminder({
 }: ReminderContent): MailBody {
   const language = chooseLanguage(content.language)
   const words = WORDS[language]
-  const name = headerText(creditor.name)
+  const name = toOneLine(creditor.name)
   const [first] = invoices
   const isOneInvoice = first !== undefined && invoices.length === 1
   const invoicesText = isOneInvoice
-    ? words.invoice(headerText(first.number))
+    ? words.invoice(toOneLine(first.number))
     : words.invoices(invoices.length)
   const actionUrl = actionUrlOf(invoices, content.payment)
   const wording = content.wording ?? defaultWording(stage, language)
   const values = {
-    customer: headerText(debtor.name),
+    customer: toOneLine(debtor.name),
     invoices: invoicesText,
     sender: name,
     ...invoiceVariablesOf(invoices, language, words),
   }
-  const title = headerText(fillIn(wording.subject, values))
+  const title = toOneLine(fillIn(wording.subject, values))
   const paragraphs = (template: string) =>
     template === '' ? [] : template.split('\n\n').map((part) => fillIn(part, values))
   const opening = isOneInvoice ? wording.opening : wording.opening_several
@@ -148,7 +148,7 @@ function invoiceVariablesOf(
 }
 
 /**
- * Returns the URL of the payment button: the payment link of a single invoice, or the account's payment link if no
+ * Returns the URL of the payment button: the payment link of a single invoice, or the creditor's payment link if no
  * invoice has its own and all have the same currency. Returns null if the mail has no button.
  */
 function actionUrlOf(
@@ -182,10 +182,10 @@ function paymentOf(
     { label: iban === undefined ? words.accountNumber : 'IBAN', value: iban ?? number },
     { label: isBic ? 'BIC' : words.bankCode, value: code },
     { label: words.bankName, value: details.bank_name },
-  ].flatMap(({ label, value }) => (value === null ? [] : [{ label, value: headerText(value) }]))
-  const numbers = invoices.map((invoice) => headerText(invoice.number))
+  ].flatMap(({ label, value }) => (value === null ? [] : [{ label, value: toOneLine(value) }]))
+  const numbers = invoices.map((invoice) => toOneLine(invoice.number))
   const showsReference = number !== null && numbers.length <= REFERENCES_MAX
-  // The account's link is not shown if every invoice has its own link, or if the button has the account's link.
+  // The payment link of the creditor is not shown if every invoice has its own, or if the button leads to it.
   const areAllLinked = invoices.every(({ paymentUrl }) => paymentUrl !== null)
   const isLinkShown = link !== null && link !== actionUrl && !areAllLinked
   return {
@@ -206,7 +206,7 @@ function rowOf(
 ): MailRow {
   const isLinked = showsLink && paymentUrl !== null
   return {
-    name: headerText(number),
+    name: toOneLine(number),
     notes: [words.dueOn(dateText(dueDate, language)), words.relativeDueDate(daysPastDue)],
     amount: moneyText(amountDue, currency, language),
     link: isLinked ? { label: words.payOnline, url: paymentUrl } : undefined,

@@ -1,6 +1,6 @@
 /**
- * Hands due messages over to the mail server. The worker has no database lock during a hand-over. Any number of backends
- * may run a worker.
+ * Hands due messages over to the mail server. The worker holds no database lock during a hand-over. Any number of
+ * backends may run a worker.
  *
  * While the mail server is unavailable, the worker tries one message at a time. The other messages wait, so that the
  * server does not receive a burst when it is available again.
@@ -45,7 +45,7 @@ export interface SendDeps extends SendCheckDeps {
 
 export interface SendWorkerDeps extends SendDeps {
   /**
-   * Whether this is the only worker that uses the database. If it is, leases that exist at the start belong to a
+   * Whether no other backend uses the database. If so, leases that exist at the start belong to a
    * process that was killed, and are reclaimed.
    */
   readonly isOnlyBackend: boolean
@@ -79,10 +79,10 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
       // An announcement of new reminders must not cause more attempts while the mail server is unavailable.
       if (waitMs > 0) return waitMs
       const concurrency = unavailableUntil === undefined ? IN_FLIGHT_MAX : 1
-      const { isUnavailable, isFull } = await sendRound(deps, concurrency, { signal })
+      const { isUnavailable, mayHaveMoreDue } = await sendRound(deps, concurrency, { signal })
       unavailableUntil = isUnavailable ? performance.now() + unavailableMs : undefined
       if (isUnavailable) return unavailableMs
-      if (isFull) return 0
+      if (mayHaveMoreDue) return 0
       const now = clock()
       const next = await REMINDER_LEASES.findNextRun(database.read, now, pollMs)
       return next && next.getTime() - now.getTime()
@@ -93,8 +93,7 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
 export interface Round {
   /** Whether the mail server is unavailable. */
   readonly isUnavailable: boolean
-  /** Whether more messages may be due. */
-  readonly isFull: boolean
+  readonly mayHaveMoreDue: boolean
 }
 
 export interface RoundOptions {
@@ -124,12 +123,13 @@ export async function sendRound(
       const result = await sendOne(deps, id)
       if (result?.outcome === 'accepted') denied = 0
       if (result?.outcome !== 'abandoned') continue
+      // The server accepts no mail now, unless it only does not relay mail to this recipient (`isDenied`).
       if (result.isDenied) denied++
       if (!result.isDenied || denied >= DENIED_MAX) isUnavailable = true
     }
   }
   await Promise.all(Array.from({ length: concurrency }, sendFromQueue))
-  return { isUnavailable, isFull: ids.length === DUE_MAX }
+  return { isUnavailable, mayHaveMoreDue: ids.length === DUE_MAX }
 }
 
 async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | undefined> {
@@ -152,7 +152,10 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | und
     return result
   } catch (error) {
     // The message is not lost: it is still due or, after the send check's commit, will be due when its lease expires.
-    log.error({ err: error, message: id, handed_over: handOver !== undefined }, 'reminder failed')
+    log.error(
+      { err: error, message: id, send_check_passed: handOver !== undefined },
+      'reminder failed',
+    )
     if (handOver === undefined) await postponeFailed(deps, id).catch(() => {})
     return undefined
   }

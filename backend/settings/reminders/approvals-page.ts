@@ -96,7 +96,7 @@ function outcomeOf(row: PastApproval): Html {
     case 'expired':
       return html`<span class="badge held">Lapsed</span><span class="detail">no Admin decided in time</span>`
     default:
-      return html`<span class="badge held">Lapsed</span><span class="detail">${reason ?? row.lastDetail ?? 'a payment or a change made the reminder obsolete'}</span>`
+      return html`<span class="badge held">Lapsed</span><span class="detail">${reason ?? row.lastTransitionDetail ?? 'a payment or a change made the reminder obsolete'}</span>`
   }
 }
 

@@ -29,7 +29,10 @@ interface Computation {
 }
 
 export interface Previews {
-  /** Resolves with undefined if the preview is not computed within `waitMs`. */
+  /**
+   * Resolves with undefined if the preview is not computed within `waitMs`. Requests with the same `key` get the same
+   * preview.
+   */
   get(
     key: string,
     now: Date,
@@ -75,12 +78,12 @@ export function createPreviews(waitMs = WAIT_MS): Previews {
       const known = computations.get(key)
       const { preview } =
         known !== undefined && isFresh(known, now) ? known : start(key, now, compute)
-      const waiting = new AbortController()
-      const late = delay(waitMs, undefined, { signal: waiting.signal })
+      const timer = new AbortController()
+      const timeout = delay(waitMs, undefined, { signal: timer.signal })
       try {
-        return await Promise.race([preview, late.catch(() => undefined)])
+        return await Promise.race([preview, timeout.catch(() => undefined)])
       } finally {
-        waiting.abort()
+        timer.abort()
       }
     },
   }
