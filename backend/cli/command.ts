@@ -1,6 +1,7 @@
 /**
  * Declares an operator command as data: its arguments, its options and its function. Parsing and help use
- * the same declaration. Files such as accounts.ts export lists of commands; run.ts joins the lists.
+ * the same declaration. Files such as accounts.ts export lists of commands; run.ts joins these lists and runs the
+ * command.
  */
 
 import type { Readable, Writable } from 'node:stream'
@@ -29,6 +30,7 @@ export interface Context {
   ): Promise<T>
   readonly now: Date
   readonly env: Readonly<Record<string, string | undefined>>
+  /** A function, because Node opens standard input as soon as a program accesses `process.stdin`. */
   stdin(): InputStream
   readonly stdout: Writable
   readonly stderr: Writable

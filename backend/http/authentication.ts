@@ -1,7 +1,7 @@
 /**
- * The authentication scheme `principal` of every API route: it compares the gateway's principal with the
- * database for each call. The gateway's cache may be stale, but the database is not. A revocation, narrowed
- * scopes and a suspension therefore take effect with the next call.
+ * The authentication scheme `principal` of every API route: it compares the principal, which the gateway forwards, with
+ * the database for each call. The gateway's cache may be stale, but the database is not. A revocation, narrowed scopes
+ * and a suspension therefore take effect with the next call.
  */
 import assert from 'node:assert'
 import type { Lifecycle, Request, ResponseToolkit, Server } from '@hapi/hapi'
@@ -57,7 +57,7 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
         operation !== undefined && 'begin' in operation
           ? operation.begin(target, deps.database)
           : undefined
-      const caller = await authenticate(request, principal, now, deps)
+      const caller = await findCaller(request, principal, now, deps)
       if (typeof caller === 'string') return refuse(h, caller)
       checkScope(caller, scope)
       return h.authenticated({ credentials: { ...caller }, artifacts: { finish } })
@@ -78,7 +78,7 @@ function createVerifier(secrets: readonly string[]) {
   }
 }
 
-async function authenticate(
+async function findCaller(
   request: Request,
   principal: Principal,
   now: Date,

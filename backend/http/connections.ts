@@ -12,8 +12,8 @@ import { openFilesMax } from '../../shared/process/open-files.ts'
 const OWN_FILES = 200
 /** The lowest limit on the connections of gateways, even if fewer files may be open. */
 const CONNECTIONS_MIN = 10
-/** How long after the last refusal the backend is degraded. */
-const DEGRADED_MS = 10_000
+/** How long after the last refusal the health check reports that connections are refused. */
+const REPORTED_MS = 10_000
 
 export interface ConnectionLimit {
   /** Whether connections were refused recently. */
@@ -22,16 +22,16 @@ export interface ConnectionLimit {
 
 export function limitConnections(listener: Server, log: Logger): ConnectionLimit {
   const collapsingLog = createCollapsingLog(log)
-  const connections = Math.max(CONNECTIONS_MIN, openFilesMax() - OWN_FILES)
+  const connectionsMax = Math.max(CONNECTIONS_MIN, openFilesMax() - OWN_FILES)
   let refusedAt = Number.NEGATIVE_INFINITY
-  if (Number.isFinite(connections)) listener.maxConnections = connections
+  if (Number.isFinite(connectionsMax)) listener.maxConnections = connectionsMax
   listener.on('drop', () => {
     refusedAt = performance.now()
     collapsingLog.error(
       'connections',
-      { connections },
+      { connections: connectionsMax },
       'connections of gateways are refused: raise the limit on open files',
     )
   })
-  return { isReached: () => performance.now() - refusedAt < DEGRADED_MS }
+  return { isReached: () => performance.now() - refusedAt < REPORTED_MS }
 }

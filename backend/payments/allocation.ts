@@ -10,7 +10,7 @@ import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.
 
 /** An invoice that the request names, and the amount to be allocated to it. */
 export interface TargetInvoice {
-  /** The JSON pointer of the invoice in the body; empty for the payment as a whole. */
+  /** The JSON pointer of the object in the body that names the invoice; empty if this is the whole body. */
   readonly pointer: string
   readonly invoice: LazyInvoiceRow
   /** If it is undefined, the whole payment is allocated, up to the amount due. */
@@ -52,8 +52,9 @@ export function allocate(
 }
 
 /**
- * Allocates the rest of the payment to open invoices, the oldest due date first. `open` contains all open invoices of
- * the debtor in the payment's currency. If an invoice already has a share, this share is increased.
+ * Allocates the part of the payment that is not in `shares` to open invoices, the oldest due date first. `open`
+ * contains all open invoices of the debtor in the payment's currency. If an invoice already has a share, this share is
+ * increased.
  */
 export function applyOldestFirst(
   payment: Pick<PaymentToAllocate, 'amount'>,

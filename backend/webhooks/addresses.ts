@@ -5,7 +5,7 @@
  */
 import { readAddressPrefixes } from '../../shared/contract/address-prefixes.ts'
 
-const IPV4 = readAddressPrefixes(['0.0.0.0/0'])
+const ANY_IPV4 = readAddressPrefixes(['0.0.0.0/0'])
 
 const SPECIAL_IPV4 = readAddressPrefixes([
   '0.0.0.0/8',
@@ -48,8 +48,8 @@ const LOOPBACK = readAddressPrefixes(['127.0.0.0/8', '::1/128'])
  * any other text.
  */
 export function isGlobalUnicast(address: string): boolean {
-  // All IPv4-mapped IPv6 addresses are rejected, and so are link-local addresses with a zone.
-  if (!address.includes(':')) return IPV4.contain(address) && !SPECIAL_IPV4.contain(address)
+  if (!address.includes(':')) return ANY_IPV4.contain(address) && !SPECIAL_IPV4.contain(address)
+  // Only link-local addresses have a zone, as in `fe80::1%eth0`.
   if (address.includes('%')) return false
   return GLOBAL_IPV6.contain(address) && !SPECIAL_IPV6.contain(address)
 }

@@ -16,14 +16,14 @@ export interface Webhooks {
   readonly services: WebhookServices
   /** Starts delivering due events. */
   start(): void
-  /** Finishes the attempts in progress, or aborts them and releases their leases. */
+  /** Starts no more attempts. Waits a few seconds for those in progress, then aborts them and releases their leases. */
   drain(): Promise<void>
 }
 
 export interface WebhooksOptions extends SenderOptions {
   readonly database: Database
   readonly baseUrl: string
-  /** Keys of 32 bytes each. The first key encrypts; all keys can decrypt. */
+  /** Keys for the endpoints' secrets, 32 bytes each. The first key encrypts; all keys can decrypt. */
   readonly boxKeys: readonly Buffer[]
   /** Whether this is the only backend that delivers webhooks from the database. */
   readonly isOnlyBackend: boolean

@@ -32,12 +32,13 @@ export function copyBuffer(bytes: Buffer): Buffer {
  * Releases the memory of an unused buffer immediately instead of at the next collection. Without this,
  * collections during a flood of incomplete heads took a third of the gateway's time. A buffer that is only a
  * part of an allocation, such as Node's pool, is left to the garbage collector: other buffers may use the
- * rest, and releasing the pool throws.
+ * remaining part, and releasing the pool throws.
  */
 export function releaseBuffer({ buffer, length }: Buffer): void {
   const isWhole = length === buffer.byteLength
   if (length < RELEASED_BYTES_MIN || !isWhole || !(buffer instanceof ArrayBuffer)) return
   allocatedBytes = Math.max(0, allocatedBytes - length)
+  // The memory moves to a new buffer of length 0, so all of it is freed.
   buffer.transfer(0)
 }
 

@@ -20,7 +20,7 @@ export interface CustomerPicker {
   readonly title: string
   /** The label of the search field. */
   readonly question: string
-  /** The path of the form to which each customer's link leads; the customer's id is added as `debtor_id`. */
+  /** The path of this page and, with the query parameter `debtor_id`, of the form to which a customer's link leads. */
   readonly path: string
 }
 
@@ -36,8 +36,13 @@ export async function renderPickCustomer(
     search === '' ? undefined : await findDebtorsByWords(reader, accountId, search, FOUND_MAX)
   // Only the sort by the amount owed needs a currency.
   const { rows, next } = await listDirectory(reader, accountId, {
-    ...{ view: 'active', sort: 'due', currency: '', ids: found?.ids },
-    ...{ after: undefined, today, limit: SHOWN_MAX },
+    view: 'active',
+    sort: 'due',
+    currency: '',
+    ids: found?.ids,
+    after: undefined,
+    today,
+    limit: SHOWN_MAX,
   })
   const ids = rows.map(({ id }) => id)
   const balances = await readBalances(reader, accountId, ids, today)

@@ -39,7 +39,7 @@ import { checkSameOrigin } from './security-headers.ts'
 
 /**
  * Without a session, a GET for an HTML page is redirected to the login; every other request is rejected with 401. A form
- * that its user opened before another login is not accepted, but shown again as it was entered.
+ * that was opened before the current login is not accepted, but shown again as it was entered.
  */
 export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute {
   return route(page, deps, async (request, now) => {
@@ -55,7 +55,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
       return rejectWithoutSecondFactor(request, page, session)
     }
     const fields = await sessionFieldsOf(request, page)
-    const pageToHandle = hasToken(request, fields, session.token)
+    const pageToHandle = hasCsrfToken(request, fields, session.token)
       ? page
       : pageShowingFormAgain(request, page, fields, session)
     // All transactions of the page run for the account, because transactions of different accounts take turns.
@@ -97,20 +97,21 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
 }
 
 /**
- * A form before login must contain a CSRF token that is derived from the login cookie. A JSON request needs no
- * token, because forms of other sites cannot send JSON.
+ * Creates the route of a page that needs no session, such as the login. Its form must contain a CSRF token that is
+ * derived from the login cookie. A JSON request needs no token, because forms of other sites cannot send JSON.
  */
 export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
   return route(page, deps, async (request, now) => {
     const session = await sessionOf(request, deps, now)
     const given = deps.cookies.login.read(request.raw.req.headers.cookie)
+    // A value in any other format than that of `createToken` is replaced.
     const secret = given !== undefined && /^[\w-]{43}$/.test(given) ? given : createToken()
     const fields = await fieldsOf(request, page)
     if (page.method !== 'GET' && !fields.isJson) {
-      // A request without a body and a media type counts as a form. Without this check, the error for a JSON client
-      // would say that its page is out of date.
+      // A request with neither a body nor a media type counts as a form. Without this check, a JSON client that sends
+      // such a request would receive the error that its page is out of date.
       if (request.headers['content-type'] === undefined) throw unsupportedType()
-      if (!hasToken(request, fields, secret)) throw outdatedPage()
+      if (!hasCsrfToken(request, fields, secret)) throw outdatedPage()
     }
     const pageRequest = pageRequestOf(request, deps, fields, session, now, csrfTokenOf(secret))
     const response = await respondWithPage(page, pageRequest, deps, request)
@@ -120,12 +121,13 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     if (response.completesLogin) return afterLogin(request, { ...response, cookies }, deps)
     if (cookies.length > 0) return { ...response, cookies }
     const isForm = response.page !== undefined && !pageRequest.wantsJson
+    // `bindsBrowser`: the next request must come from this browser, as after a form.
     const needsLoginCookie = secret !== given && (isForm || response.bindsBrowser)
     return needsLoginCookie ? { ...response, cookies: [deps.cookies.login.set(secret)] } : response
   })
 }
 
-/** Throws `not_logged_in`, unless the request contains a form of a user that can be kept until the next login. */
+/** Throws `not_logged_in`, unless the request contains a form that can be kept until its user has logged in again. */
 async function rejectWithoutSession(request: Request, page: SessionPage): Promise<FullResponse> {
   const headers = { 'www-authenticate': 'Cookie realm="settings"' }
   const fields = await findKeepableFields(request, page)
@@ -176,8 +178,9 @@ function canShowAgain(request: Request, { rerender, expected = {} }: SessionPage
 }
 
 /**
- * Returns a page that does nothing but show the form again. Throws `invalid_csrf_token` if the form cannot be shown again.
- * A form of another user, who has used the same browser before, is never shown.
+ * Returns a page that only shows the form again: its handler fails, so `rerender` is called. Throws
+ * `invalid_csrf_token` if the form cannot be shown again. A form of another user, who has used the same browser before,
+ * is never shown.
  */
 function pageShowingFormAgain(
   request: Request,
@@ -256,6 +259,7 @@ export function problemHandler(
   return async (request) => {
     const session = await sessionOf(request, deps, deps.clock())
     if (session !== undefined) storeErrorFrame(request, session)
+    // Each request throws an error of its own, because hapi adds properties to an error that it handles.
     throw new Problem(problem.code, problem.message)
   }
 }
@@ -355,7 +359,7 @@ async function fieldsOf(
 }
 
 /** Whether the request contains the CSRF token of the secret. A GET needs none. */
-function hasToken(request: Request, fields: Fields, secret: string): boolean {
+function hasCsrfToken(request: Request, fields: Fields, secret: string): boolean {
   if (request.method === 'get' || request.method === 'head') return true
   const header = request.headers['x-csrf-token']
   const given = typeof header === 'string' ? header : fields.isJson ? '' : fields.text('csrf_token')
