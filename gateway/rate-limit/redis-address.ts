@@ -63,6 +63,9 @@ export function parseRedisAddress(text: string): RedisAddress {
     case 'redis+unix': {
       rejectUnknownOptions(options, ['db', 'username', 'password'])
       if (hosts !== '' || path === '') throw new Error('must name a path: unix:///run/redis.sock')
+      if (username !== undefined) {
+        throw new Error('must name a user of a Unix socket as options: ?username=user&password=…')
+      }
       const socketLogin = loginOf(options.get('username'), options.get('password'))
       const db = parseDb(options.get('db'))
       return { form: 'socket', isTls: false, db, ...socketLogin, path: decode(path) }
@@ -72,6 +75,9 @@ export function parseRedisAddress(text: string): RedisAddress {
       rejectUnknownOptions(options, ['db', 'sentinel_username', 'sentinel_password'])
       const master = decode(path.slice(1))
       if (master === '') throw new Error('must name the master: redis-sentinel://h1,h2/mymaster')
+      if (path.includes('/', 1)) {
+        throw new Error('must name the database as an option: redis-sentinel://h1,h2/mymaster?db=0')
+      }
       const sentinelLogin = loginOf(
         options.get('sentinel_username'),
         options.get('sentinel_password'),

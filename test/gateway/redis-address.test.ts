@@ -55,7 +55,9 @@ t.test('an error names the mistake, and never the password', async (t) => {
     ['redis://gw:canary@host?familly=6', /has an unknown option: familly/],
     ['redis://gw:canary%@host', /must encode each % as %25/],
     ['unix://host/run/redis.sock', /must name a path/],
+    ['unix://gw:canary@/run/redis.sock', /must name a user of a Unix socket as options/],
     ['redis-sentinel://gw:canary@s1', /must name the master/],
+    ['redis-sentinel://gw:canary@s1/main/3', /must name the database as an option/],
     ['redis-cluster://gw:canary@n1/1', /must name no database/],
   ]
   for (const [text, message] of faults) {
