@@ -149,7 +149,11 @@ ${renderMore(corrections.length)}
 <p class="row">${
     hasWork
       ? html`<button class="primary" name="step" value="record">${count > 0 ? `Record ${plural(count, 'record')}` : 'Change the records'}</button>`
-      : html`<strong>Everything in the file is already recorded.</strong>`
+      : html`<strong>${
+          comparison.differences.length === 0
+            ? 'Everything in the file is already recorded.'
+            : 'All records of the file exist already. The import cannot remove the differences.'
+        }</strong>`
   }
 <button name="step" value="edit">Change the options</button> <a class="button" href="${PATH}">Choose another file</a></p>
 </form>`

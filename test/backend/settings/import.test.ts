@@ -99,6 +99,9 @@ t.test(
     matches(t, recorded.text, /6 records recorded or changed/)
     t.equal((await list('debtors')).length, 2)
     matches(t, (await upload(FILE)).text, /Everything in the file is already recorded/)
+    const differing = await upload(FILE.replace('1250.00', '1260.00'))
+    matches(t, differing.text, /1 difference<.*The import cannot remove the differences/s)
+    t.notMatch(differing.text, /Everything in the file/)
   },
 )
 
