@@ -50,7 +50,7 @@ export interface CallServerOptions {
   onResponse(call: Call, status: number): void
   /** Called when the response is flushed to the client, or can no longer be sent. */
   onSettled(call: Call, status: number): void
-  /** Called for bytes that were rejected because they are not a valid request. */
+  /** Called when bytes are rejected: they are no valid request, or the request did not arrive in time. */
   onInvalidRequest(requestId: string, address: string, problem: Problem): void
 }
 

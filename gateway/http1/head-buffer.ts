@@ -12,21 +12,20 @@ export interface HeadBytes {
 }
 
 export class HeadBuffer extends GrowingBuffer {
-  /**
-   * The offset at which the next search begins. Without it, each new packet would cause a search of all
-   * buffered bytes.
-   */
-  #searched = 0
+  #searchedLength = 0
 
-  /** The offset at which the next search for the end of the head begins. */
-  get searched(): number {
-    return this.#searched
+  /**
+   * The number of buffered bytes in which the end of the head cannot begin. The next search skips them: otherwise, each
+   * new packet would cause a search of all buffered bytes.
+   */
+  get searchedLength(): number {
+    return this.#searchedLength
   }
 
   /** Removes and returns the next head; undefined while it is incomplete or longer than `bytesMax`. */
   takeHead(bytesMax: number): HeadBytes | undefined {
     const { bytes } = this
-    const end = bytes.indexOf(END_OF_HEAD, this.#searched, 'latin1')
+    const end = bytes.indexOf(END_OF_HEAD, this.#searchedLength, 'latin1')
     if (end < 0 || end > bytesMax) return undefined
     this.drop(end + END_OF_HEAD.length)
     return { bytes, text: bytes.toString('latin1', 0, end) }
@@ -34,11 +33,11 @@ export class HeadBuffer extends GrowingBuffer {
 
   /** Marks the buffered bytes as searched, except the last three: the end of the head may begin there. */
   markSearched(): void {
-    this.#searched = Math.max(0, this.bytes.length - (END_OF_HEAD.length - 1))
+    this.#searchedLength = Math.max(0, this.bytes.length - (END_OF_HEAD.length - 1))
   }
 
   override drop(count: number): void {
     super.drop(count)
-    this.#searched = 0
+    this.#searchedLength = 0
   }
 }

@@ -43,12 +43,12 @@ export class RequestReader {
     this.#buffer.push(bytes)
   }
 
-  /** See `HeadBuffer.compact`. */
+  /** See `GrowingBuffer.compact`. */
   compact(): void {
     this.#buffer.compact()
   }
 
-  /** See `HeadBuffer.clear`. */
+  /** See `GrowingBuffer.clear`. */
   clear(): Buffer {
     return this.#buffer.clear()
   }
@@ -71,7 +71,7 @@ export class RequestReader {
     this.#skipEmptyLines()
     const head = this.#buffer.takeHead(REQUEST_HEAD_BYTES_MAX)
     if (head !== undefined) return parseHead(head.bytes, head.text)
-    this.#checkIncomplete()
+    this.#checkWithoutEnd()
     return undefined
   }
 
@@ -84,16 +84,17 @@ export class RequestReader {
   }
 
   /**
-   * Rejects an incomplete head that is too long, has an invalid byte or a malformed request line. Without
-   * this, the client would wait for the deadline.
+   * Called if `takeHead` has returned no head. Rejects a head that is too long, even if it is complete, and an
+   * incomplete head that has an invalid byte or a malformed request line. Without this, the client would wait for the
+   * deadline.
    */
-  #checkIncomplete(): void {
-    const { bytes, searched } = this.#buffer
+  #checkWithoutEnd(): void {
+    const { bytes, searchedLength } = this.#buffer
     if (bytes.length > REQUEST_HEAD_BYTES_MAX) throw this.#tooLong()
-    if (hasInvalidByte(bytes, searched)) throw malformed()
+    if (hasInvalidByte(bytes, searchedLength)) throw malformed()
     const lineEnd = bytes.indexOf('\r\n', 0, 'latin1')
     // The request line is checked when its end has arrived, and not again with each later packet.
-    if (lineEnd >= searched) parseRequestLine(bytes.toString('latin1', 0, lineEnd))
+    if (lineEnd >= searchedLength) parseRequestLine(bytes.toString('latin1', 0, lineEnd))
     this.#buffer.markSearched()
   }
 

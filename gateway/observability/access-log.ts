@@ -15,7 +15,7 @@ import { spanOfCall, spansOfSteps } from './spans.ts'
 
 export interface AccessLog {
   recordCall(call: Call, status: number): void
-  /** Records bytes that were rejected because they are not a valid request. */
+  /** Records that bytes were rejected: they are no valid request, or the request did not arrive in time. */
   recordInvalidRequest(requestId: string, address: string, problem: Problem): void
 }
 
@@ -30,6 +30,7 @@ export interface AccessLogOptions {
 
 export function createAccessLog(options: AccessLogOptions): AccessLog {
   const { logsCalls, callMetrics, tracing, trustedProxies } = options
+  // The fields of the lines below are fixed and contain no secret, so redaction would only cost time.
   const log = withoutRedaction(options.log)
 
   function recordCall(call: Call, status: number): void {
