@@ -21,13 +21,13 @@ import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
 import { stopMessagesTo } from '../messages/cancel-messages.ts'
 import { ERASED_TEXT } from './personal.ts'
-import { eraseTrace, type Owner, TRACES } from './personal-tables.ts'
+import { eraseInTable, type Owner, PERSONAL_TABLES } from './personal-tables.ts'
 
 export interface Erasure {
   readonly debtor: DebtorRow
   /** Whether an earlier run erased the debtor. */
   readonly wasErased: boolean
-  /** The number of rows that this run changed or deleted, by table, apart from the debtor's own row. */
+  /** How many rows this run changed or deleted in each table, apart from the debtor's own row. */
   readonly erased: Readonly<Record<string, number>>
 }
 
@@ -49,9 +49,9 @@ export async function eraseDebtor(
     eraseRow(tx, owner, checkedReason, actionContext),
   )
   const erased: Record<string, number> = {}
-  for (const trace of TRACES) {
-    const count = await eraseTrace(database, trace, owner, actionContext.now)
-    if (count > 0) erased[trace.table] = count
+  for (const personalTable of PERSONAL_TABLES) {
+    const count = await eraseInTable(database, personalTable, owner, actionContext.now)
+    if (count > 0) erased[personalTable.table] = count
   }
   return { debtor, wasErased: found.erased_at !== null, erased }
 }
@@ -102,7 +102,10 @@ async function eraseRow(
   return debtor
 }
 
-/** Ends the suppression of the debtor's address, unless another debtor of the account has the same address. */
+/**
+ * Deletes the suppressions of the debtor's address, because they contain the address. They stay if another debtor of
+ * the account has the same address, because it must remain suppressed for that debtor.
+ */
 async function deleteSuppressions(
   tx: Transaction,
   { id, account_id, email }: DebtorRow,

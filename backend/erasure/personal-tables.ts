@@ -25,7 +25,7 @@ export interface Owner {
 type Condition = RawBuilder<SqlBool>
 
 /** A table, and which of its rows are about a debtor. */
-interface Trace {
+interface PersonalTable {
   readonly table: string
   /** The columns of the primary key. */
   readonly key: readonly string[]
@@ -34,7 +34,7 @@ interface Trace {
 }
 
 /** A table in which columns are set to fixed values. */
-interface ErasedColumns extends Trace {
+interface ErasedColumns extends PersonalTable {
   readonly columns: Readonly<Record<string, string | null>>
   /**
    * Whether the API shows the columns: the erasure then increases `updated_at`, so that clients update their
@@ -44,13 +44,13 @@ interface ErasedColumns extends Trace {
 }
 
 /** A table with a JSON column in which personal members are replaced. */
-interface ErasedDocument extends Trace {
+interface ErasedDocument extends PersonalTable {
   readonly document: string
   erase(text: string): string
 }
 
 /** A table from which the rows are deleted. */
-interface DeletedRows extends Trace {
+interface DeletedRows extends PersonalTable {
   readonly deletesRows: true
 }
 
@@ -96,7 +96,7 @@ const byAddress = (owner: Owner): Condition =>
       and lower(debtors.email) = suppressed_addresses.address
   )`
 
-export const TRACES: readonly (ErasedColumns | ErasedDocument | DeletedRows)[] = [
+export const PERSONAL_TABLES: readonly (ErasedColumns | ErasedDocument | DeletedRows)[] = [
   // This table comes before the messages, because its rows are found by the recipients of the messages.
   {
     table: 'suppressed_addresses',
@@ -186,9 +186,9 @@ const PAGE_MAX = 500
 type Row = Readonly<Record<string, unknown>>
 
 /** Resolves to the number of changed or deleted rows: 0 if everything was erased before. */
-export async function eraseTrace(
+export async function eraseInTable(
   database: OpenDatabase,
-  trace: ErasedColumns | ErasedDocument | DeletedRows,
+  personalTable: ErasedColumns | ErasedDocument | DeletedRows,
   owner: Owner,
   now: Date,
 ): Promise<number> {
@@ -197,14 +197,14 @@ export async function eraseTrace(
   for (;;) {
     const after = last
     // Each page has its own snapshot, because SQLite's log grows during a long snapshot.
-    const rows = await database.snapshot((read) => readPage(read, trace, owner, after))
+    const rows = await database.snapshot((read) => readPage(read, personalTable, owner, after))
     last = rows.at(-1)
     if (last === undefined) return count
-    const changes = rows.flatMap((row) => changeOf(trace, row) ?? [])
+    const changes = rows.flatMap((row) => changeOf(personalTable, row) ?? [])
     await writeInBatches(changes, (batch) =>
       database.transaction(async (tx) => {
         await lockDebtorId(tx, owner.accountId, owner.debtorId)
-        for (const change of batch) await apply(tx, trace, change, now)
+        for (const change of batch) await apply(tx, personalTable, change, now)
       }),
     )
     count += changes.length
@@ -213,27 +213,27 @@ export async function eraseTrace(
 
 async function readPage(
   read: Reader,
-  trace: ErasedColumns | ErasedDocument | DeletedRows,
+  personalTable: ErasedColumns | ErasedDocument | DeletedRows,
   owner: Owner,
   after: Row | undefined,
 ): Promise<readonly Row[]> {
-  const { table, key } = trace
+  const { table, key } = personalTable
   const names = sql.join(key.map((name) => sql.ref(name)))
-  const all = readAnyTable(read).selectFrom(table).where(trace.owned(owner))
+  const all = readAnyTable(read).selectFrom(table).where(personalTable.owned(owner))
   const rest =
     after === undefined
       ? all
       : all.where(sql<boolean>`(${names}) > (${sql.join(key.map((name) => after[name]))})`)
   return await rest
-    .select([...key, ...contentOf(trace)])
+    .select([...key, ...contentOf(personalTable)])
     .orderBy(names)
     .limit(PAGE_MAX)
     .execute()
 }
 
-function contentOf(trace: ErasedColumns | ErasedDocument | DeletedRows): readonly string[] {
-  if ('columns' in trace) return Object.keys(trace.columns)
-  return 'document' in trace ? [trace.document] : []
+function contentOf(personalTable: ErasedColumns | ErasedDocument | DeletedRows): readonly string[] {
+  if ('columns' in personalTable) return Object.keys(personalTable.columns)
+  return 'document' in personalTable ? [personalTable.document] : []
 }
 
 interface Change {
@@ -246,23 +246,23 @@ interface Change {
 
 /** Returns undefined if nothing is left to erase. */
 function changeOf(
-  trace: ErasedColumns | ErasedDocument | DeletedRows,
+  personalTable: ErasedColumns | ErasedDocument | DeletedRows,
   row: Row,
 ): Change | undefined {
-  if ('deletesRows' in trace) return { row, values: undefined, isShown: false }
+  if ('deletesRows' in personalTable) return { row, values: undefined, isShown: false }
   const values =
-    'columns' in trace
-      ? trace.columns
-      : { [trace.document]: trace.erase(String(row[trace.document])) }
+    'columns' in personalTable
+      ? personalTable.columns
+      : { [personalTable.document]: personalTable.erase(String(row[personalTable.document])) }
   const isErased = Object.entries(values).every(([name, value]) => row[name] === value)
   if (isErased) return undefined
-  const isShown = 'columns' in trace && trace.isShown === true
+  const isShown = 'columns' in personalTable && personalTable.isShown === true
   return { row, values, isShown }
 }
 
 async function apply(
   tx: Transaction,
-  { table, key }: Trace,
+  { table, key }: PersonalTable,
   { row, values, isShown }: Change,
   now: Date,
 ) {

@@ -16,11 +16,13 @@ export async function query<R>(
   { sql: text, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>,
 ): Promise<QueryResult<R>> {
   const { command, rowCount, rows } = await client.query({ text, values: [...parameters] })
-  return ROW_WRITES.has(command) ? { numAffectedRows: BigInt(rowCount ?? 0), rows } : { rows }
+  return WRITE_COMMANDS.has(command) ? { numAffectedRows: BigInt(rowCount ?? 0), rows } : { rows }
 }
 
-const ROW_WRITES = new Set(['INSERT', 'UPDATE', 'DELETE'])
+/** The commands of writes in the server's results. */
+const WRITE_COMMANDS = new Set(['INSERT', 'UPDATE', 'DELETE'])
 
+/** The kinds of writes in Kysely's statements. */
 const WRITE_NODES = new Set(['InsertQueryNode', 'UpdateQueryNode', 'DeleteQueryNode'])
 
 const BEGIN = CompiledQuery.raw('begin isolation level read committed')
@@ -48,8 +50,8 @@ interface Pending {
  *
  * A prepared write that returns no rows is not awaited: it is sent together with the next awaited statement, or
  * with the COMMIT. If such a write fails, the next awaited statement throws its error, or `commit` returns
- * false. In PostgreSQL, a failed statement ends the whole transaction. Writes that are not prepared therefore
- * have a savepoint, so that a constraint violation undoes only the write itself.
+ * false. In PostgreSQL, a failed statement ends the whole transaction. A write that is not prepared has a savepoint:
+ * a constraint violation undoes only the write itself, and the caller can catch the error and continue.
  */
 export class TransactionConnection implements DatabaseConnection {
   readonly #client: pg.ClientBase
@@ -57,28 +59,31 @@ export class TransactionConnection implements DatabaseConnection {
   #unsent: Pending[] = []
   #isSendScheduled = false
   #hasSent = false
-  /** Resolves when the result of a write with a savepoint is known; the next statement is sent only then. */
+  /**
+   * Resolves when a write with a savepoint has succeeded, or has failed and was undone if possible. The next statement
+   * is added only then.
+   */
   #undoable: Promise<unknown> | undefined
   #hasSavepoint = false
   #hasEnded = false
   /** Whether an error has ended the transaction, so that it can only be rolled back. */
   #isAborted = false
-  #failure: unknown
+  #unawaitedError: unknown
   #fatalError: TransactionConnection['fatalError']
   constructor(client: pg.ClientBase, names: StatementNames) {
     this.#client = client
     this.#names = names
   }
 
-  /** The error of the database or of the connection that ended the transaction, if any. */
+  /** The error of the server or of the connection that ended the transaction, if any: see `ErrorKind`. */
   get fatalError(): { readonly kind: ErrorKind; readonly error: Error } | undefined {
     const error = connectionError(this.#client)
     return error === undefined ? this.#fatalError : { kind: 'lost', error }
   }
 
   /** The first error of a statement that was not awaited. */
-  get failure(): unknown {
-    return this.#failure
+  get unawaitedError(): unknown {
+    return this.#unawaitedError
   }
 
   /** Whether the transaction has ended properly, so that the connection can be used for another transaction. */
@@ -90,7 +95,7 @@ export class TransactionConnection implements DatabaseConnection {
     this.#add(BEGIN)
   }
 
-  /** Commits. Returns false if `failure` prevented the commit. */
+  /** Commits. Returns false if `unawaitedError` prevented the commit. */
   async commit(): Promise<boolean> {
     await this.#undoable
     const commit = this.#add(COMMIT)
@@ -99,21 +104,22 @@ export class TransactionConnection implements DatabaseConnection {
       this.#hasEnded = true
       // The server responds to the COMMIT of an aborted transaction with ROLLBACK.
       if (last === 'COMMIT') return true
-      this.#assertFailure()
+      this.#assertUnawaitedError()
       return false
     }
     if (failed === commit) throw error
     // After a failed statement, the server skips the COMMIT. If instead the connection was lost, the COMMIT may
-    // have succeeded; then the rollback fails.
+    // have succeeded. In this case, the rollback fails too.
     await this.#rollback()
     if (!this.#hasEnded) throw error
-    this.#assertFailure()
+    this.#assertUnawaitedError()
     return false
   }
 
   /**
-   * Rolls back after all earlier statements. If this fails, the connection is lost, and with it the
-   * transaction.
+   * Rolls back. Statements that have not been sent yet are dropped, unless one of them is awaited: they are then sent
+   * first, so that each awaited statement gets its result. If the rollback fails, `hasEnded` remains false: the
+   * connection is lost, and with it the transaction.
    */
   async rollback(): Promise<void> {
     await this.#undoable
@@ -178,27 +184,27 @@ export class TransactionConnection implements DatabaseConnection {
     for (const [at, { command, rowCount, rows, parseError }] of results.entries()) {
       const { awaited } = sent[at] ?? {}
       if (parseError !== undefined) awaited?.reject(parseError)
-      else if (!ROW_WRITES.has(command)) awaited?.resolve({ rows: rows as never[] })
+      else if (!WRITE_COMMANDS.has(command)) awaited?.resolve({ rows: rows as never[] })
       else awaited?.resolve({ numAffectedRows: BigInt(rowCount), rows: rows as never[] })
     }
     const failed = sent[results.length]
     if (failed === undefined) return { last: results.at(-1)?.command }
     const translated = constraintViolation(error) ?? this.#translate(error, failed)
     if (!failed.isUndoable || !(translated instanceof ConstraintViolation)) this.#isAborted = true
-    if (failed.awaited === undefined) this.#failure ??= translated
+    if (failed.awaited === undefined) this.#unawaitedError ??= translated
     for (const { awaited } of sent.slice(results.length)) {
-      awaited?.reject(this.#failure ?? translated)
+      awaited?.reject(this.#unawaitedError ?? translated)
     }
     return { failed, error }
   }
 
   /**
-   * Asserts that `failure` explains why nothing was committed. Otherwise, the failed statement was awaited, and the work
-   * of the transaction ignored its error, which is a bug.
+   * Asserts that `unawaitedError` explains why nothing was committed. Otherwise, the failed statement was awaited, and
+   * the code of the transaction ignored its error, which is a bug.
    */
-  #assertFailure(): void {
+  #assertUnawaitedError(): void {
     const message = 'The error of a statement was ignored; nothing was committed'
-    assert(this.#failure !== undefined, message)
+    assert(this.#unawaitedError !== undefined, message)
   }
 
   async #rollback(): Promise<void> {
@@ -234,6 +240,7 @@ export class TransactionConnection implements DatabaseConnection {
 
   #translate(error: unknown, { statement }: Pending): unknown {
     const isStale = this.#names.renewAfter(error, statement.text, statement.name)
+    // The whole transaction may succeed when it runs again, with the new name of the statement.
     const kind = isStale ? 'conflict' : errorKindOf(error)
     if (kind === undefined || !(error instanceof Error)) return error
     this.#fatalError ??= { kind, error }

@@ -282,7 +282,7 @@ class PostgresDatabase implements OpenDatabase {
         if ('value' in attempt) this.#announcements.publish(topics)
         return attempt
       }
-      outcome = { status: 'rejected', reason: connection.failure }
+      outcome = { status: 'rejected', reason: connection.unawaitedError }
     }
     const { fatalError } = connection
     if (isReadOnlyServer(fatalError?.error)) this.#primary.reconnect()
@@ -301,7 +301,7 @@ class PostgresDatabase implements OpenDatabase {
     )
   }
 
-  /** Returns undefined if the connection's `failure` prevented the commit. */
+  /** Returns undefined if the connection's `unawaitedError` prevented the commit. */
   async #commit<T>(connection: TransactionConnection, value: T): Promise<Attempt<T> | undefined> {
     try {
       return (await connection.commit()) ? { value } : undefined

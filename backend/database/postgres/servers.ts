@@ -2,15 +2,15 @@
 import { SettingsError } from '../../../shared/process/settings.ts'
 
 /**
- * The accepted values of target_session_attrs. Others could select a standby, which rejects writes and may
+ * The accepted values of target_session_attrs. Other values could select a standby, which rejects writes and may
  * return outdated data.
  */
 const ATTRIBUTES = ['read-write', 'primary']
 
 /**
  * Returns a URL for each server of
- * `postgres://user:password@one:5432,two:5432/database?target_session_attrs=read-write`. Throws
- * `SettingsError`, without the password, if the URL is invalid.
+ * `postgres://user:password@one:5432,two:5432/database?target_session_attrs=read-write`. Throws a
+ * `SettingsError`, whose text does not contain the password, if the URL is invalid.
  */
 export function parseServers(
   url: string,

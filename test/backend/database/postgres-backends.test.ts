@@ -9,7 +9,7 @@ import { type OpenDatabase, openDatabase } from '../../../backend/database/open.
 import { PostgresAnnouncements } from '../../../backend/database/postgres/announcements.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
-import { eraseTrace, TRACES } from '../../../backend/erasure/personal-tables.ts'
+import { eraseInTable, PERSONAL_TABLES } from '../../../backend/erasure/personal-tables.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
 import { lockInvoice } from '../../../backend/invoices/actions.ts'
 import { createInvoice, findInvoice } from '../../../backend/invoices/invoices.ts'
@@ -169,11 +169,11 @@ t.test('background work changes no invoice while another backend changes its deb
     })
     return { debtor, invoice: await createInvoice(tx, owner, input, NOW) }
   })
-  const trace = TRACES.find(({ table }) => table === 'invoices')
-  if (trace === undefined) throw new Error('no personal data of invoices is erased')
+  const personalTable = PERSONAL_TABLES.find(({ table }) => table === 'invoices')
+  if (personalTable === undefined) throw new Error('no personal data of invoices is erased')
   for (const [name, work] of [
     ['overdue events', () => announceOverdue({ database: second, log: SILENT }, NOW)],
-    ['erasure', () => eraseTrace(second, trace, { accountId, debtorId: debtor.id }, NOW)],
+    ['erasure', () => eraseInTable(second, personalTable, { accountId, debtorId: debtor.id }, NOW)],
   ] as const) {
     let isDone = false
     const working = await first.transaction(async (tx) => {

@@ -11,7 +11,7 @@ import { changeDebtor, getLockedDebtor } from '../../../backend/debtors/change.t
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { suppressAddress } from '../../../backend/debtors/contactability.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
-import { TRACES } from '../../../backend/erasure/personal-tables.ts'
+import { PERSONAL_TABLES } from '../../../backend/erasure/personal-tables.ts'
 import {
   type Json,
   openTestAccount,
@@ -166,7 +166,9 @@ async function findPersonalRows(read: Reader, shapes: readonly Shape[]): Promise
  * which erasures delete rows need no check.
  */
 async function findUntested(read: Reader, shapes: readonly Shape[]): Promise<string[]> {
-  const deleted = TRACES.filter((trace) => 'deletesRows' in trace).map(({ table }) => table)
+  const deleted = PERSONAL_TABLES.filter((personalTable) => 'deletesRows' in personalTable).map(
+    ({ table }) => table,
+  )
   const unchecked = [...wordsOf(WITHOUT_DEBTORS), ...deleted]
   const untested: string[] = []
   for (const { name: table, columns } of shapes.filter(({ name }) => !unchecked.includes(name))) {
@@ -475,7 +477,7 @@ t.test(
     const [, tables = ''] = /`vacuum ([^`;]+)`/.exec(guide) ?? []
     t.strictSame(
       new Set(tables.split(/,\s+/)),
-      new Set(['debtors', ...TRACES.map(({ table }) => table)]),
+      new Set(['debtors', ...PERSONAL_TABLES.map(({ table }) => table)]),
     )
   },
 )
