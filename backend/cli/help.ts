@@ -1,4 +1,4 @@
-/** Renders help from the declarations that also drive parsing. */
+/** Renders help from the declarations of the commands, with which arguments are also parsed. */
 import type { Command, Option } from './command.ts'
 
 export function renderHelp(commands: readonly Command[]): string {
@@ -7,9 +7,10 @@ export function renderHelp(commands: readonly Command[]): string {
     '',
     ...commands.flatMap((command) => [`  ${renderUsage(command)}`, `      ${command.summary}`]),
     '',
-    'The commands read these settings from the environment: DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER;',
+    'All commands but “import” read from the environment: DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER;',
     'the command “reminders run” also reads REHEARSAL, SMTP_URL, MAIL_FROM, BASE_URL, SECRET_BOX_KEY, MAIL_INBOUND_SECRET.',
     'Settings that are not in the environment are read from $DATA_DIR/secrets.env.',
+    'The command “import” reads only RECEIVABLES_API_KEY, and only from the environment.',
     'Exit codes: 0 after success, 1 after a rejection or failure, 2 if arguments or options are wrong.',
   ].join('\n')
 }

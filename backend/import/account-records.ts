@@ -1,7 +1,7 @@
 /** Reads the records of an account with which an imported file is compared. */
 import type { Reader } from '../database/tables.ts'
 import { inChunks } from './in-chunks.ts'
-import { type Ledger, settlementId } from './ledger.ts'
+import { type Ledger, paymentExternalIdOf } from './ledger.ts'
 import type { PaymentRecord, ServiceRecords } from './records.ts'
 
 /** A customer of the account, which is compared with the file. */
@@ -16,7 +16,7 @@ export interface KnownCustomer {
 export interface AccountRecords {
   /** The records that the file names, and the customers to which its invoices belong in the service. */
   readonly records: ServiceRecords
-  /** The customers that the file names. */
+  /** Those customers of the account that the file names. */
   readonly customers: readonly KnownCustomer[]
 }
 
@@ -30,7 +30,7 @@ export async function readAccountRecords(
     invoicesOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )
   const foundExternalIds = new Set(byExternalId.map(({ external_id }) => external_id))
-  // An invoice with this number may exist without the external id, if it was not imported.
+  // An invoice that was not imported has another external id or none, but may have this number.
   const unmatched = invoices.filter(({ externalId }) => !foundExternalIds.has(externalId))
   const byNumber = await inChunks(
     unmatched.map(({ number }) => number),
@@ -52,7 +52,7 @@ export async function readAccountRecords(
     debtorIds.filter((id) => !knownIds.has(id)),
     (chunk) => debtorsOf(reader, accountId).where('id', 'in', chunk).execute(),
   )
-  const payments = await readPayments(reader, accountId, invoices.map(settlementId))
+  const payments = await readPayments(reader, accountId, invoices.map(paymentExternalIdOf))
   return {
     records: { debtors: [...customersOfFile, ...otherCustomers], invoices: found, payments },
     customers: customersOfFile,
@@ -77,9 +77,9 @@ function debtorsOf(reader: Reader, accountId: string) {
 async function readPayments(
   reader: Reader,
   accountId: string,
-  ids: readonly string[],
+  externalIds: readonly string[],
 ): Promise<PaymentRecord[]> {
-  const rows = await inChunks(ids, (chunk) =>
+  const rows = await inChunks(externalIds, (chunk) =>
     reader
       .selectFrom('payments')
       .select(['id', 'external_id', 'currency', 'amount', 'received_on', 'status'])

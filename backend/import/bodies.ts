@@ -2,7 +2,7 @@
  * Creates request bodies from the records of a file. The command `import` sends these bodies to the API; an import in
  * Settings validates them with the rules of the API, and creates the records itself.
  */
-import { type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
+import { type LedgerCustomer, type LedgerInvoice, paymentExternalIdOf } from './ledger.ts'
 
 export function debtorBodyOf({ externalId, id, name, email }: LedgerCustomer) {
   return { external_id: externalId, name: name ?? id, ...(email === undefined ? {} : { email }) }
@@ -24,7 +24,7 @@ export function invoiceBodyOf(invoice: LedgerInvoice, chaseOverdue: boolean) {
 
 export function paymentBodyOf(invoice: LedgerInvoice, invoiceId: string) {
   return {
-    external_id: settlementId(invoice),
+    external_id: paymentExternalIdOf(invoice),
     invoice_id: invoiceId,
     currency: invoice.currency,
     amount: invoice.amount,

@@ -4,13 +4,18 @@
  */
 import { currencyExponent } from '../money/money.ts'
 import { formatMinor } from './decimal.ts'
-import { type Ledger, type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
+import {
+  type Ledger,
+  type LedgerCustomer,
+  type LedgerInvoice,
+  paymentExternalIdOf,
+} from './ledger.ts'
 import type { InvoiceRecord, PaymentRecord, ServiceRecords } from './records.ts'
 
 /** A row of the file of which the service does not have the invoice, the payment or both. */
 export interface IncompleteRow {
   readonly invoice: LedgerInvoice
-  /** Undefined if the invoice is missing. */
+  /** The id of the invoice in the service; undefined if the service does not have the invoice. */
   readonly invoiceId: string | undefined
   readonly paymentMissing: boolean
 }
@@ -66,7 +71,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
   for (const invoice of ledger.invoices) {
     addInvoice(totalsOf(invoice.currency).file, invoice)
     const record = findRecord(invoice)
-    const payment = payments.get(settlementId(invoice))
+    const payment = payments.get(paymentExternalIdOf(invoice))
     const invoiceDifferences =
       record === undefined ? [] : compareInvoice(invoice, record, externalIdsByDebtor)
     const settled = invoice.settledOn !== undefined
@@ -112,7 +117,8 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
 export function invoiceFinder(
   records: readonly InvoiceRecord[],
 ): (invoice: LedgerInvoice) => InvoiceRecord | undefined {
-  // After an import was taken back, its voided invoices do not prevent that the invoices are imported again.
+  // Taking back an import voids its invoices, and removes their numbers and external ids. Such invoices must not be
+  // found by their ids either, so that the file can be imported again.
   const ids = new Map(
     records.filter(({ status }) => status !== 'void').map((record) => [record.id, record]),
   )
@@ -166,7 +172,7 @@ function comparePayment(
   record: InvoiceRecord | undefined,
 ): Difference[] {
   const [allocation] = payment.allocations
-  return differencesIn(invoice, `payment ${settlementId(invoice)}`, [
+  return differencesIn(invoice, `payment ${paymentExternalIdOf(invoice)}`, [
     ['settled', invoice.settledOn ?? 'no', payment.received_on],
     ['amount', ...amountTexts(invoice, payment)],
     ['status', 'recorded', payment.status],
@@ -180,15 +186,10 @@ function comparePayment(
  */
 function compareSettledAmount(invoice: LedgerInvoice, record: InvoiceRecord): Difference[] {
   const { currency, amount, amount_due: due } = record
+  if (due === amount) return []
   const settled = describeMoney({ currency, amount: amount - due })
   return differencesIn(invoice, `invoice ${invoice.number}`, [
-    [
-      'settled',
-      invoice.settledOn ?? 'no',
-      due === amount
-        ? (invoice.settledOn ?? 'no')
-        : `${settled} settled by other payments or credits`,
-    ],
+    ['settled', invoice.settledOn ?? 'no', `${settled} settled by other payments or credits`],
   ])
 }
 

@@ -145,7 +145,7 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
 }
 
 /** Returns the external id of an invoice's payment. The prefix marks payments that imports create. */
-export function settlementId(invoice: LedgerInvoice): string {
+export function paymentExternalIdOf(invoice: LedgerInvoice): string {
   return `settlement:${invoice.externalId}`
 }
 

@@ -94,7 +94,7 @@ export async function recordPayment(
   ])
   const debtor = { id: debtorId, account_id: accountId }
   const shares = await allocateRest(tx, debtor, input, requested, applyCredit)
-  const { settled, stopped } = await settleAndStopReminders(
+  const { invoices, stopped } = await settleAndStopReminders(
     tx,
     debtor,
     shares,
@@ -127,7 +127,7 @@ export async function recordPayment(
     request_fingerprint: recording.fingerprint,
     source: recording.source,
     recorded_by: JSON.stringify(recording.recordedBy),
-    effects: JSON.stringify(effectsOf(settled, stopped)),
+    effects: JSON.stringify(effectsOf(invoices, stopped)),
     metadata: JSON.stringify(input.metadata),
     created_at: now.toISOString(),
     updated_at: now.toISOString(),
@@ -148,7 +148,7 @@ export async function recordPayment(
   }))
   for (const allocation of allocations) await insertAllocation(tx, allocation)
   // Planning must follow the insertion of the payment, because money on account affects the plan.
-  const paidInvoiceIds = settled.map(({ id }) => id)
+  const paidInvoiceIds = invoices.map(({ id }) => id)
   await replanOtherInvoices(tx, debtor, cancelledMessageIds, paidInvoiceIds, now)
   const render = () => renderPayment(payment, allocations)
   await recordEvent(tx, { accountId, type: 'payment.recorded', subjectId: payment.id, render }, now)

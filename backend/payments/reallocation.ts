@@ -59,7 +59,7 @@ export async function allocatePayment(
   })
   await touchDebtor(tx, accountId, debtor.id, actionContext.now)
   const detail = 'money on account was allocated'
-  const { settled, stopped } = await settleAndStopReminders(
+  const { invoices, stopped } = await settleAndStopReminders(
     tx,
     debtor,
     shares,
@@ -70,9 +70,9 @@ export async function allocatePayment(
   await addAllocations(tx, payment, shares)
   const changed = await changeUnapplied(tx, payment, -sum, before, actionContext.now)
   const cancelledIds = stopped.flatMap((each) => each.cancelledIds)
-  const settledIds = settled.map((invoice) => invoice.id)
-  await replanOtherInvoices(tx, debtor, cancelledIds, settledIds, actionContext.now)
-  return { ...changed, effects: effectsOf(settled, stopped) }
+  const paidInvoiceIds = invoices.map((invoice) => invoice.id)
+  await replanOtherInvoices(tx, debtor, cancelledIds, paidInvoiceIds, actionContext.now)
+  return { ...changed, effects: effectsOf(invoices, stopped) }
 }
 
 /**

@@ -18,18 +18,19 @@ export interface Effects {
 }
 
 export function effectsOf(
-  settled: readonly LazyInvoiceRow[],
+  invoices: readonly LazyInvoiceRow[],
   stopped: readonly StoppedMessages[],
 ): Effects {
   return {
-    invoices: settled.map(({ id, status, amount_due }) => ({ id, status, amount_due })),
+    invoices: invoices.map(({ id, status, amount_due }) => ({ id, status, amount_due })),
     messages_cancelled: stopped.flatMap((each) => each.cancelledIds).length,
     messages_in_flight: [...new Set(stopped.flatMap((each) => each.inFlightIds))],
   }
 }
 
 /**
- * Settles the invoices that a payment is allocated to, and cancels the waiting reminders about them. `unsent`
+ * Settles the invoices to which a payment is allocated, in full or in part, and cancels the waiting reminders about
+ * them. Returns the invoices with their new amounts due, and the stopped messages. `unsent`
  * contains the unsent messages about the invoices, if the caller has read them since it locked the debtor.
  */
 export async function settleAndStopReminders(
@@ -39,18 +40,18 @@ export async function settleAndStopReminders(
   now: Date,
   detail: string,
   unsent?: readonly UnsentMessage[],
-): Promise<{ settled: readonly LazyInvoiceRow[]; stopped: StoppedMessages[] }> {
-  if (shares.length === 0) return { settled: [], stopped: [] }
+): Promise<{ invoices: readonly LazyInvoiceRow[]; stopped: StoppedMessages[] }> {
+  if (shares.length === 0) return { invoices: [], stopped: [] }
   const { account_id: accountId } = debtor
   const ids = shares.map(({ invoice }) => invoice.id)
   // The messages are read first: the updates of invoices can then be sent with the payment's other writes.
-  const [stopped, settled] = await together([
+  const [stopped, invoices] = await together([
     unsent === undefined
       ? stopMessages(tx, accountId, ids, now, detail)
       : stopUnsentMessages(tx, accountId, unsent, now, detail),
     settleEach(tx, shares, now),
   ])
-  return { settled, stopped: [stopped] }
+  return { invoices, stopped: [stopped] }
 }
 
 async function settleEach(
@@ -58,10 +59,10 @@ async function settleEach(
   shares: readonly Share[],
   now: Date,
 ): Promise<LazyInvoiceRow[]> {
-  const settled: LazyInvoiceRow[] = []
+  const invoices: LazyInvoiceRow[] = []
   for (const { invoice, amount } of shares) {
-    // A payment does not change an invoice on which nothing is due.
-    settled.push(amount === 0 ? invoice : await settleInvoice(tx, invoice, amount, now))
+    // The share is 0 if nothing was due on the invoice. The payment then does not change the invoice.
+    invoices.push(amount === 0 ? invoice : await settleInvoice(tx, invoice, amount, now))
   }
-  return settled
+  return invoices
 }

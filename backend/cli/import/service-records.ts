@@ -1,4 +1,4 @@
-/** Reads all debtors, invoices and payments of the account, page by page. */
+/** Reads all debtors, invoices and payments of the account from the API, page by page. */
 import joi from 'joi'
 import type {
   DebtorRecord,
