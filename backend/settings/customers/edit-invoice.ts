@@ -40,7 +40,7 @@ export const editInvoicePages: readonly SessionPage[] = [
     method: EDIT_METHODS,
     path: PATH,
     adminsOnly: ADMINS_ONLY,
-    expected: { texts: FIELDS, shown: true },
+    expected: { texts: FIELDS, acceptsShownValues: true },
     async handle({ session, id, actionContext, fields, now, performAction }) {
       rejectIfReadOnly(session)
       const { id: accountId, timezone } = session.account

@@ -38,7 +38,11 @@ export const keyChangePages: readonly SessionPage[] = [
     method: EDIT_METHODS,
     path: PATH,
     adminsOnly: ADMINS_ONLY,
-    expected: { texts: ['name', ...LIMIT_FIELDS.texts], lists: LIMIT_FIELDS.lists, shown: true },
+    expected: {
+      texts: ['name', ...LIMIT_FIELDS.texts],
+      lists: LIMIT_FIELDS.lists,
+      acceptsShownValues: true,
+    },
     handle: changeKey,
     async rerender(request, problem, deps) {
       if (problem.code !== 'validation_failed') return undefined

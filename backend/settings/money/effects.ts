@@ -17,7 +17,7 @@ export interface ChangedInvoice {
 }
 
 export interface Effects {
-  /** The debtor's invoices whose status, amount due or chasing changes, earliest due date first. */
+  /** The debtor's invoices that the action changes (see `isChanged`), earliest due date first. */
   readonly invoices: readonly ChangedInvoice[]
   readonly onAccount: readonly { currency: string; before: number; after: number }[]
   readonly messagesCancelled: number
@@ -142,6 +142,7 @@ function compare(before: Snapshot, after: Snapshot): Effects {
   }
 }
 
+/** Ignores `chasing_next_action_at`: an invoice of which only this time changes is not in the preview. */
 function isChanged(before: InvoiceRow, after: InvoiceRow): boolean {
   return (
     before.status !== after.status ||

@@ -56,7 +56,7 @@ export const schedulePages: readonly SessionPage[] = [
       numbers: LADDER_FIELDS,
       lists: ['holidays'],
       texts: ['chase_from', 'reply_to', 'apply_credit'],
-      shown: true,
+      acceptsShownValues: true,
     },
     async handle({ session, fields, actionContext, performAction }) {
       const accountId = session.account.id

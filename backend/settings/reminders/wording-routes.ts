@@ -56,7 +56,7 @@ const KEYS: readonly WordingKey[] = STAGES.flatMap((stage) =>
   LANGUAGES.map((language) => ({ stage, language })),
 )
 
-const EXPECTED: Expected = { texts: [...WORDING_FIELDS, 'invoice'], shown: true }
+const EXPECTED: Expected = { texts: [...WORDING_FIELDS, 'invoice'], acceptsShownValues: true }
 
 /** Each text is changed independently of the others. */
 const TEXTS = WORDING_FIELDS.map((name) => [name] as const)

@@ -61,7 +61,7 @@ export interface Expected {
    */
   readonly file?: string
   /** Whether the form may contain the field `SHOWN`. A JSON body must not. */
-  readonly shown?: true
+  readonly acceptsShownValues?: true
   /** Whether the form may contain the field `PASSWORD`. A JSON body must not. */
   readonly acceptsPassword?: boolean
   /** Like `file`, for a binary file. Its content is converted to base64, as in a JSON body. */
@@ -315,7 +315,7 @@ function fieldsOfForm(
   expected: Expected,
 ): Fields {
   const { texts = [], secrets = [], lists: plainLists = [], numbers = [], rows = {} } = expected
-  const { file, shown, acceptsPassword } = expected
+  const { file, acceptsShownValues, acceptsPassword } = expected
   const inRows = Object.entries(rows).flatMap(([name, members]) =>
     membersOfRows(members).map((member) => `${name}/${member}`),
   )
@@ -323,7 +323,7 @@ function fieldsOfForm(
   const single = [
     ...['csrf_token', FORM_USER],
     ...[...texts, ...secrets, ...numbers],
-    ...(shown ? [SHOWN] : []),
+    ...(acceptsShownValues ? [SHOWN] : []),
     ...(acceptsPassword ? [PASSWORD] : []),
   ]
   const values = new Map<string, string[]>()

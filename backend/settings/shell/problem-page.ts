@@ -55,12 +55,12 @@ export function renderProblemPage(
   return renderPage(FRAMES.get(request) ?? NO_SESSION, { title, main }).text
 }
 
-/** The frames of error pages, for requests with a session. */
+/** What surrounds the content of an error page, such as the navigation, for requests with a session. */
 const FRAMES = new WeakMap<Request, Frame>()
 
 const NO_SESSION: Frame = { session: undefined, csrfToken: '', flash: null, killSwitch: undefined }
 
-/** Gives the error page of the request, if one is shown, the navigation of the session. */
+/** If the request fails, its error page shows the navigation of the session. */
 export function storeErrorFrame(request: Request, session: Session): void {
   const csrfToken = csrfTokenOf(session.token)
   FRAMES.set(request, { session, csrfToken, flash: null, killSwitch: undefined })
@@ -70,14 +70,14 @@ export function storeErrorFrame(request: Request, session: Session): void {
 const COOKIES = new WeakMap<Request, string>()
 
 /**
- * Gives the error response of the request a cookie with the session's new token. Otherwise, the browser would be logged
- * out, because its token is no longer valid.
+ * If the request fails, its error response sets `cookie`, which contains the session's new token. Otherwise, the
+ * browser would be logged out, because its token is no longer valid.
  */
 export function storeErrorCookie(request: Request, cookie: string): void {
   COOKIES.set(request, cookie)
 }
 
-/** An extension of routes. The server's extension has already converted the error into a response. */
+/** The `onPreResponse` extension of routes. The server's extension runs first, and converts errors into responses. */
 export function setErrorCookie(request: Request, h: ResponseToolkit) {
   const { response } = request
   const cookie = COOKIES.get(request)

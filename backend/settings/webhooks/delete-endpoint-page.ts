@@ -18,7 +18,7 @@ export function renderDeleteEndpoint(frame: Frame, { row, recent, times }: Delet
   const consequences = html`<p><code translate="no">${row.url}</code></p>
 <p>${
     recent.lastAttemptAt === undefined
-      ? 'No event was ever sent to this endpoint.'
+      ? 'No event was sent to this endpoint in the last 30 days.'
       : html`The last event was sent ${timeAgo(recent.lastAttemptAt, times)}. There ${attempts === 1 ? 'was' : 'were'} ${plural(attempts, 'attempt')} in the last 24 hours.`
   }</p>
 <p>The endpoint receives no more events, and waiting events are not sent. Its signing secret is erased, so the

@@ -1,4 +1,7 @@
-/** Shows a new signing secret. The page is the response to the form itself, so it cannot be opened again. */
+/**
+ * Shows a new signing secret. The page is the response to the request that created the secret, and has no URL of its
+ * own, so it cannot be opened again.
+ */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderCopyField, renderPage } from '../shell/layout.ts'
