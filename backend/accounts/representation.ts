@@ -1,7 +1,10 @@
 import type { AccountRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
 
-/** The JSON of an account in events. */
+/**
+ * The JSON of an account in events. `readOnly` is `isReadOnly(row.status)`, which the caller passes because
+ * accounts.ts, which exports `isReadOnly`, imports this file.
+ */
 export function renderAccount(row: AccountRow, readOnly: boolean) {
   return {
     object: 'account',

@@ -30,8 +30,9 @@ export interface Response {
 export interface Services {
   readonly database: Database
   readonly idempotency: Idempotency
-  /** The base URL without a trailing slash. */
+  /** The public URL of the service, without a trailing slash. */
   readonly baseUrl: string
+  /** The first key signs cursors. Cursors that any of the keys signed are accepted. */
   readonly cursorKeys: readonly Buffer[]
 }
 

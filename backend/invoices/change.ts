@@ -22,7 +22,7 @@ export async function changeInvoice<Row extends LazyInvoiceRow>(
   now: Date,
 ): Promise<Row> {
   const { id, account_id } = before
-  const changed = changedMembers(before, change)
+  const changed = changedColumns(before, change)
   const stamp = nextStamp(before, now)
   await updateInvoice(tx, { ...changed, ...stamp, id, account_id })
   const row = { ...before, ...change, ...stamp }
@@ -34,7 +34,7 @@ export async function changeInvoice<Row extends LazyInvoiceRow>(
  * Omits the columns that keep their values. SQLite rewrites an index entry whenever an update names one of the
  * index's columns, even if the value is the same, and several indexes of invoices contain the status.
  */
-function changedMembers(before: LazyInvoiceRow, change: InvoiceChange): InvoiceChange {
+function changedColumns(before: LazyInvoiceRow, change: InvoiceChange): InvoiceChange {
   const changed: Partial<InvoiceRow> = { ...change }
   for (const name of INVOICE_COLUMNS) if (changed[name] === before[name]) delete changed[name]
   return changed
@@ -73,9 +73,10 @@ const selectLines = prepared((tx: Transaction, { id }: { readonly id: string }) 
   tx.selectFrom('invoices').select('line_items').where('id', '=', id),
 )
 
-/** The columns that an update names, with their new values. */
-type Changed = InvoiceChange & Pick<InvoiceRow, 'id' | 'account_id' | 'updated_at' | 'revision'>
+/** The columns that an update sets, and the ids by which it finds the invoice. */
+type InvoiceUpdate = InvoiceChange &
+  Pick<InvoiceRow, 'id' | 'account_id' | 'updated_at' | 'revision'>
 
-const updateInvoice = prepared((tx: Transaction, { id, account_id, ...changed }: Changed) =>
+const updateInvoice = prepared((tx: Transaction, { id, account_id, ...changed }: InvoiceUpdate) =>
   tx.updateTable('invoices').set(changed).where('account_id', '=', account_id).where('id', '=', id),
 )

@@ -12,8 +12,8 @@ import { WEBHOOK_RETENTION } from '../webhooks/retention.ts'
 const EVERY_MS = 600_000
 
 /**
- * The longest pause after a batch. Each pause takes as long as the batch, including its wait for other writes, so
- * retention gets at most half of the database's time, and less while the database is busy.
+ * The maximum pause after a batch. Up to this maximum, a pause takes as long as the batch, including the batch's wait
+ * for other writes. So retention gets at most half of the database's time, and less while the database is busy.
  */
 const PAUSE_MS_MAX = 1000
 
@@ -76,6 +76,7 @@ export function startRetention({ database, clock, log }: WorkerDeps): Worker {
           (error: unknown) => log.error({ err: error }, `old ${rule.subject} not deleted`),
         )
       }
+      // The next round begins after `EVERY_MS`.
       return undefined
     },
   })

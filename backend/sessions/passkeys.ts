@@ -41,7 +41,7 @@ export async function addPasskey(
   // Without the lock, two concurrent requests could both add a first passkey, and the user could keep the recovery codes
   // that the later request has replaced.
   const user = await lockUser(tx, userId)
-  const isFirst = !(await hasSecondFactor(tx, user))
+  const isFirstFactor = !(await hasSecondFactor(tx, user))
   if ((await listPasskeys(tx, userId)).length >= PASSKEYS_MAX) {
     throw new Problem(
       'second_factor_conflict',
@@ -69,7 +69,7 @@ export async function addPasskey(
   const factor = { kind: 'passkey', name: passkey.name } as const
   await recordFactorAction(tx, user, 'user.passkey_added', passkey.name, actionContext)
   await notifyOfAddedFactor(tx, user, factor, actionContext)
-  const recoveryCodes = isFirst
+  const recoveryCodes = isFirstFactor
     ? await insertRecoveryCodes(tx, userId, actionContext.now)
     : undefined
   return { passkey, recoveryCodes }

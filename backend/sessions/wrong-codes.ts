@@ -1,7 +1,7 @@
 /**
- * Records wrong codes of the second step of a login, and notifies the user by mail of several of them. A code follows
- * the password, so if the user did not enter these codes, another person knows the password, and could find the right
- * code in months of guessing.
+ * Records wrong codes in the second step of a login, and notifies the user by mail if there are several. The second
+ * step follows the right password. So if the user did not enter these codes, another person knows the password, and
+ * could find the right code in months of guessing.
  */
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { Transaction, UserRow } from '../database/tables.ts'
@@ -32,6 +32,7 @@ export async function recordWrongCode(
     .execute()
   if (wrong.length < WRONG_CODES_MIN) return
   const notice = { accountId, kind: 'user.wrong_codes', subjectId } as const
+  // The user receives at most one mail within 24 hours.
   if ((await countRecentNotices(tx, notice, now)) > 0) return
   await recordNotice(tx, { ...notice, detail: { email, address: actor.address } }, now)
 }

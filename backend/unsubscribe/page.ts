@@ -1,4 +1,7 @@
-/** The page that an unsubscribe link opens. It loads no files, because Settings may not be reachable for recipients. */
+/**
+ * The page that an unsubscribe link opens. It loads no files, such as the style sheet of Settings, because an operator
+ * may make Settings unreachable for the recipients of mail.
+ */
 import { createHash } from 'node:crypto'
 import { Html, html } from '../html/html.ts'
 import type { Language } from '../mail/wording/languages.ts'
@@ -42,7 +45,10 @@ export interface UnsubscribeView {
   readonly address: string
 }
 
-/** The forms have no action, so that they post to the page's own URL. */
+/**
+ * The forms have no action, so that they post to the page's own URL. The form that stops reminders sends the same field
+ * as a mail program that unsubscribes with one click (RFC 8058).
+ */
 export function renderUnsubscribe({ language, state, creditor, address }: UnsubscribeView): string {
   const words = UNSUBSCRIBE_WORDS[language]
   if (state === 'stopped') {

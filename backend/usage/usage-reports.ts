@@ -18,7 +18,7 @@ export async function addReportedCalls(
   { gateway, batch, refused, errors }: UsageReport,
   now: Date,
 ): Promise<void> {
-  if (!(await claimBatch(tx, gateway, batch, now))) return
+  if (!(await claimReport(tx, gateway, batch, now))) return
   const keyIds = await findKeyIds(tx, [...refused, ...errors])
   await addUsage(tx, refused.filter(hasKeyIn(keyIds)))
   await addErrors(tx, errors.filter(hasKeyIn(keyIds)))
@@ -26,9 +26,9 @@ export async function addReportedCalls(
 
 /**
  * Updates the current windows of many keys in one statement. Reports of several gateways may arrive out of order or
- * twice, so a key never returns to a window that has ended, or to a lower count of a window. Gateways that could not
- * share their counts may have opened two windows of a key: while the earlier one is open, it applies again once its
- * count is higher. The rows are sorted by key, so that concurrent reports lock rows in the same order.
+ * twice, so a key never returns to a window that has ended, or to a lower count of the same window. Gateways that could
+ * not share their counts may have opened two windows of a key: while the earlier window is open, it replaces the later
+ * one if its count is higher. The rows are sorted by key, so that concurrent reports lock rows in the same order.
  */
 export async function updateWindows(
   tx: Transaction,
@@ -75,7 +75,7 @@ export async function findWindow(reader: Reader, keyId: string): Promise<KeyWind
 }
 
 /** Returns false if this report, or a later report of the same gateway, was applied before. */
-async function claimBatch(tx: Transaction, gateway: string, batch: number, now: Date) {
+async function claimReport(tx: Transaction, gateway: string, batch: number, now: Date) {
   const reported = { batch, reported_at: now.toISOString() }
   const claimed = await tx
     .insertInto('usage_reports')

@@ -1,4 +1,7 @@
-/** The most frequent breached passwords, except passwords that are rejected anyway because they are too short. */
+/**
+ * In lower case: the most frequent breached passwords, and common words with a recent year. Passwords of fewer than 8
+ * characters are missing, because they are rejected anyway.
+ */
 export const COMMON_PASSWORDS: ReadonlySet<string> = new Set(
   `00000000 000000000 0123456789 0987654321 10203040 102030405 11111111 111111111 1111111111
   111222333 112233445566 11223344 12121212 12312312 123123123 123321123 1234554321 123456123456

@@ -11,7 +11,7 @@ export interface MessageHtmlRow {
   logo_id: string | null
 }
 
-/** An address to which an account sends no reminders, with one row per reason. */
+/** An address to which an account sends no reminders. An address has one row for each reason. */
 export interface SuppressedAddressRow {
   account_id: string
   /** In lower case. */
@@ -19,20 +19,20 @@ export interface SuppressedAddressRow {
   reason: 'bounced' | 'complained' | 'unsubscribed'
   /** The text of the bounce; null for other reasons. */
   detail: string | null
-  /** The message that caused the suppression. */
+  /** The message that caused the suppression; null if the recipient unsubscribed. */
   message_id: string | null
   created_at: string
 }
 
-/** A received mail, stored so that a mail that is posted twice takes effect once. */
+/** A received mail, stored so that a mail that arrives twice takes effect once. */
 export interface InboundMailRow {
-  /** SHA-256 of the raw message, base64url. */
+  /** SHA-256 of the raw mail, base64url. */
   digest: string
   kind: 'bounce' | 'delay' | 'delivery' | 'complaint' | 'reply' | 'auto_reply' | 'unknown'
   account_id: string | null
   /** The sent message that the mail reports on or replies to. */
   message_id: string | null
-  /** The sender according to the mail, in clear text. */
+  /** The sender that the mail states, which is not verified; null if there is none or the debtor was erased. */
   sender: string | null
   received_at: string
 }
@@ -47,7 +47,7 @@ export interface NoticeRow {
   /** JSON object. */
   detail: string
   created_at: string
-  /** When a mail to each recipient was queued. */
+  /** When a mail to each recipient was queued; null until then. */
   mailed_at: string | null
 }
 
@@ -69,7 +69,7 @@ export interface MailOutboxRow {
   attempts: number
   /** The next attempt, or the end of the lease; null if there is no next attempt. */
   run_at: string | null
-  /** The lease of the worker that sends the notice. */
+  /** The lease of the worker that sends the mail. */
   lease: string | null
   last_error: string | null
   created_at: string
