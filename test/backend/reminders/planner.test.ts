@@ -73,11 +73,18 @@ t.test('a stage is due some days after the due date, on a business day', async (
 })
 
 t.test('holidays and the debtor’s time zone determine the business days', async (t) => {
-  const workingTime = createWorkingTime('America/New_York', ['2026-11-25', '2026-11-26', '2026-11-27'])
+  const workingTime = createWorkingTime('America/New_York', [
+    '2026-11-25',
+    '2026-11-26',
+    '2026-11-27',
+  ])
   const debtor = debtorIn({ workingTime, invoices: [invoiceIn('2026-11-22')] })
   t.equal(planDebtor(debtor, NOON).planAgainAt?.toISOString(), '2026-11-30T13:00:00.000Z')
   const closed = createWorkingTime('UTC', everyDayUntil('2037-12-31'))
-  const never = planDebtor(debtorIn({ workingTime: closed, invoices: [invoiceIn('2026-11-01')] }), NOON)
+  const never = planDebtor(
+    debtorIn({ workingTime: closed, invoices: [invoiceIn('2026-11-01')] }),
+    NOON,
+  )
   matches(t, never, { messages: [], planAgainAt: null })
 })
 
