@@ -49,6 +49,7 @@ import * as eventsOfDeliveries from './migrations/0038-events-of-deliveries.ts'
 import * as ageOfNotices from './migrations/0039-age-of-notices.ts'
 import * as duplicateIndex from './migrations/0040-duplicate-index.ts'
 import * as auditByActorAndAction from './migrations/0041-audit-by-actor-and-action.ts'
+import * as foldedSearchTerms from './migrations/0042-folded-search-terms.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -93,6 +94,7 @@ export const MIGRATIONS: Migrations = {
   '0039-age-of-notices': ageOfNotices,
   '0040-duplicate-index': duplicateIndex,
   '0041-audit-by-actor-and-action': auditByActorAndAction,
+  '0042-folded-search-terms': foldedSearchTerms,
 }
 
 /** Converts a migration that was written before migrations had steps. */

@@ -5,7 +5,7 @@
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { prefixRange } from '../lists/prefix.ts'
-import { wordsOf } from './search-terms.ts'
+import { unfoldedWordsOf, wordsOf } from './search-terms.ts'
 
 /** Limits the cost of a search. The longest words are used, because they usually match the fewest debtors. */
 const WORDS_MAX = 6
@@ -29,8 +29,26 @@ export async function findDebtorsByWords(
   text: string,
   limit: number,
 ): Promise<FoundDebtors> {
+  const words = wordsOf(text)
+  const unfolded = unfoldedWordsOf(text)
+  const found = await findByTerms(reader, accountId, words, limit)
+  if (words.join(' ') === unfolded.join(' ')) return found
+  // During an upgrade, a backend of the previous version may compute terms that are not folded. They remain until the
+  // debtor changes.
+  const others = await findByTerms(reader, accountId, unfolded, limit)
+  const ids = [...new Set([...found.ids, ...others.ids])]
+  const isTruncated = found.isTruncated || others.isTruncated || ids.length > limit
+  return { ids: ids.slice(0, limit), isTruncated }
+}
+
+async function findByTerms(
+  reader: Reader,
+  accountId: string,
+  words: readonly string[],
+  limit: number,
+): Promise<FoundDebtors> {
   // Only the rarest word is looked up in the index; the other words filter the debtors found.
-  const [first, ...others] = await sortByRarity(reader, accountId, wordsOf(text))
+  const [first, ...others] = await sortByRarity(reader, accountId, words)
   if (first === undefined) return { ids: [], isTruncated: false }
   const rows = await reader
     .selectFrom('debtor_terms as found')

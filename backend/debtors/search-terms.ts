@@ -21,9 +21,25 @@ export function searchTermsOf(row: DebtorRow): string[] {
   return [...new Set(truncated)].filter((term) => term !== '').slice(0, TERMS_MAX)
 }
 
-/** Splits a text or a search query into words, which are normalized like search terms. */
+/**
+ * Splits a text or a search query into words, which are normalized like search terms. Letters whose lower case depends on
+ * the language are replaced, so that `STRASSE` finds `Straße`, and `istanbul` and `Istanbul` find `İstanbul`. Invisible
+ * characters, which people copy without noticing, are removed.
+ */
 export function wordsOf(text: string): string[] {
-  return normalizeForSearch(text)
-    .split(/\s+/u)
-    .filter((word) => word !== '')
+  const folded = normalizeForSearch(text)
+    .replace(/\p{Default_Ignorable_Code_Point}/gu, '')
+    .replaceAll('ß', 'ss')
+    // The lower case of `İ` is an `i` with a combining dot.
+    .replace(/i\u0307|ı/gu, 'i')
+  return split(folded)
+}
+
+/** Returns the words as `wordsOf` returned them before migration 0042. */
+export function unfoldedWordsOf(text: string): string[] {
+  return split(normalizeForSearch(text))
+}
+
+function split(text: string): string[] {
+  return text.split(/\s+/u).filter((word) => word !== '')
 }

@@ -1,8 +1,11 @@
 // The stored totals of an account equal the sums of its invoices and payments.
+import { sql } from 'kysely'
 import t from 'tap'
 import type { ActionContext } from '../../../backend/accounts/audit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { addDays } from '../../../backend/calendar/calendar.ts'
+import { backfillStatement } from '../../../backend/database/migrating/steps.ts'
+import * as foldedSearchTerms from '../../../backend/database/migrations/0042-folded-search-terms.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
 import { archiveDebtor } from '../../../backend/debtors/chasing.ts'
 import {
@@ -151,6 +154,72 @@ t.test(
     const truncated = await findDebtorsByWords(database.read, accountId, 'jansen', 1)
     t.strictSame([truncated.ids.length, truncated.isTruncated], [1, true])
     t.strictSame((await findDebtorsByWords(database.read, others.accountId, 'bouw', 9)).ids, [])
+  },
+)
+
+// Regression: a search in capitals, or for a text with an invisible character, did not find these debtors.
+t.test(
+  'a search folds letters that have several forms, and ignores invisible characters',
+  async (t) => {
+    const testAccount = await openTestAccount(t)
+    const { accountId, backend } = testAccount
+    const { database } = backend
+    const idOf = async (fields: object) => (await testAccount.createDebtor(fields)).id
+    const street = await idOf({ name: 'Straßenbau Groß' })
+    const capital = await idOf({ name: 'STRASSENBAHN' })
+    const turkish = await idOf({ name: 'İstanbul Işık' })
+    const invisible = await idOf({ name: 'Glo\u200bbex\u00ad', external_id: 'C-7' })
+    const unchanged = await idOf({ name: 'Initech' })
+    const find = async (text: string) =>
+      (await findDebtorsByWords(database.read, accountId, text, 10)).ids.toSorted()
+    const findsAll = async () => {
+      for (const text of ['straße', 'STRASSE', 'Straẞe', 'strassenb', 'straß']) {
+        t.strictSame(await find(text), [street, capital].toSorted(), text)
+      }
+      t.strictSame(await find('gross'), [street])
+      for (const text of ['istanbul', 'İSTANBUL', 'Istanbul', 'IŞIK']) {
+        t.strictSame(await find(text), [turkish], text)
+      }
+      for (const text of ['globex', 'glo\u200bbex', 'Glo\ufeffbex', '\u2060C-7']) {
+        t.strictSame(await find(text), [invisible], text)
+      }
+      t.strictSame(await find('\u200b'), [])
+    }
+    await updateAllTotals(database)
+    await findsAll()
+
+    // The terms as the previous version stored them. The migration has the terms of these debtors computed again.
+    await database.transaction(async (tx) => {
+      await tx.deleteFrom('debtor_terms').execute()
+      const terms = {
+        [street]: 'straßenbau',
+        [turkish]: 'i̇stanbul',
+        [invisible]: 'glo\u200bbex\u00ad',
+      }
+      const rows = Object.entries(terms).map(([debtor_id, term]) => ({ debtor_id, term }))
+      await tx
+        .insertInto('debtor_terms')
+        .values(rows.map((row) => ({ ...row, account_id: accountId })))
+        .execute()
+    })
+    t.strictSame(
+      await find('Straße'),
+      [street],
+      'terms of the previous version are found as before',
+    )
+    const [step] = foldedSearchTerms.steps
+    if (step === undefined) throw new Error('the migration has a step')
+    await database.transaction((tx) => sql.raw(backfillStatement(step)).execute(tx))
+    const logged = await database.read.selectFrom('ledger_changes').select('debtor_id').execute()
+    t.notOk(logged.some(({ debtor_id }) => debtor_id === unchanged))
+    await database.transaction((tx) =>
+      tx
+        .insertInto('ledger_changes')
+        .values({ account_id: accountId, debtor_id: capital })
+        .execute(),
+    )
+    await updateAllTotals(database)
+    await findsAll()
   },
 )
 
