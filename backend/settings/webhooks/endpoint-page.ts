@@ -33,7 +33,7 @@ export function renderEndpointPage(frame: Frame, view: EndpointView): Html {
 ${isAdmin && html`<a class="button" href="${path}/edit">Change</a> <a class="button danger" href="${path}/remove" data-dialog-page>Delete…</a>`}</span></div>
 <section class="card"><dl class="facts">
 <div><dt>Status</dt><dd>${renderEndpointStatus(row, (at) => timeAgo(at, { now, timezone }))}</dd></div>
-<div><dt>Last attempt</dt><dd>${recent.lastAttemptAt === undefined ? 'Never' : timeAgo(recent.lastAttemptAt, { now, timezone })}</dd></div>
+<div><dt>Last attempt</dt><dd>${recent.lastAttemptAt === undefined ? 'None in 30 days' : timeAgo(recent.lastAttemptAt, { now, timezone })}</dd></div>
 <div><dt>Added</dt><dd>${exactTime(row.created_at, timezone)} by <span translate="no">${row.created_by}</span></dd></div>
 ${row.hold_until !== null && row.hold_until > now.toISOString() && html`<div><dt>Delayed</dt><dd>until ${exactTime(row.hold_until, timezone)}, as the endpoint requested</dd></div>`}
 ${row.description !== '' && html`<div><dt>Description</dt><dd>${row.description}</dd></div>`}

@@ -15,7 +15,6 @@ ${row.old_secret !== null && 'For 24 hours, webhooks are also signed with the ol
 ${renderCopyField('secret', 'Signing secret', secret)}
 <p class="hint">Verify the signature of every webhook with this secret. <a href="/docs/webhooks#verify-the-signature">How to verify</a></p>
 <form method="get" action="/settings/webhook-endpoints/${row.id}" class="stack">
-<input type="hidden" name="secret" value="stored">
 <label class="check"><input type="checkbox" id="stored" required> <span>I have stored the secret</span></label>
 <p><button class="primary" data-done>Done</button></p>
 </form>

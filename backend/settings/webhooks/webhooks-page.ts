@@ -55,6 +55,6 @@ function renderTable({ endpoints, session, now }: EndpointsView): Html {
 <td data-label="Events">${renderEventTypes(row)}</td>
 <td data-label="Status">${renderEndpointStatus(row, (at) => timeAgo(at, times))}</td>
 <td data-label="Success, 24 h">${successRate(attempts, succeeded)}</td>
-<td data-label="Last attempt">${recent.lastAttemptAt === undefined ? 'Never' : timeAgo(recent.lastAttemptAt, times)}</td></tr>`
+<td data-label="Last attempt">${recent.lastAttemptAt === undefined ? 'None in 30 days' : timeAgo(recent.lastAttemptAt, times)}</td></tr>`
   })}</tbody></table>`
 }
