@@ -2,11 +2,14 @@
 // sent a third time, and payments, reports and edits in the meantime have their effect.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { archiveDebtor } from '../../../backend/debtors/chasing.ts'
+import { disputeInvoice } from '../../../backend/invoices/actions.ts'
 import { editInvoice } from '../../../backend/invoices/edit-invoice.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { recordHandOverResult } from '../../../backend/reminders/sending/hand-over-result.ts'
 import { REMINDER_LEASES } from '../../../backend/reminders/sending/leases.ts'
 import { runSendCheck } from '../../../backend/reminders/sending/send-check.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 import { deliveryReport } from '../../fixtures/servers/inbound.ts'
@@ -88,6 +91,44 @@ t.test(
     t.equal((await engine.messages()).length, 1, 'the same stage is not planned again')
   },
 )
+
+const BY_OPERATOR = { actor: OPERATOR, now: new Date(MORNING) }
+
+for (const { title, block, reason, detail } of [
+  {
+    title: 'its debtor was archived',
+    block: ({ testAccount: { backend, accountId } }: Engine, { debtor_id }: Json) =>
+      backend.database.transaction((tx) => archiveDebtor(tx, accountId, debtor_id, BY_OPERATOR)),
+    reason: 'debtor_paused',
+    detail: /^the customer is archived/,
+  },
+  {
+    title: 'its invoice was paid in part',
+    block: ({ testAccount }: Engine, { id: invoice_id }: Json) =>
+      testAccount.create('/api/v1/payments', { invoice_id, amount: 100, currency: 'EUR' }),
+    reason: 'debtor_paused',
+    detail: /^reminders about invoice \S+ are paused/,
+  },
+  {
+    title: 'its invoice was disputed',
+    block: ({ testAccount: { backend, accountId } }: Engine, { id }: Json) =>
+      backend.database.transaction((tx) => disputeInvoice(tx, accountId, id, 'No', BY_OPERATOR)),
+    reason: 'disputed',
+    detail: /^invoice \S+ is disputed/,
+  },
+]) {
+  t.test(`a message is not sent again if ${title} while its worker was dead`, async (t) => {
+    const engine = await startEngine(t)
+    const invoice = await engine.createInvoice('2026-11-19')
+    await engine.plan(MORNING)
+    await crashAfterSendCheck(engine)
+    await block(engine, invoice)
+    await engine.planAndSendAt('2026-11-24T08:02:00.000Z')
+    t.equal(engine.smtp.mails.length, 0)
+    const suppressed = { suppression_reason: reason, suppression_detail: detail }
+    matches(t, await engine.messages(), [{ status: 'suppressed', ...suppressed }])
+  })
+}
 
 t.test('a payment reports a message that can no longer be cancelled', async (t) => {
   const engine = await startEngine(t)

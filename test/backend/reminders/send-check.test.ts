@@ -201,7 +201,7 @@ t.test('a paused debtor gets no reminder until the pause ends', async (t) => {
   t.strictSame(await suppressions(engine), ['debtor_paused'])
   await engine.planAndSendAt('2026-12-02T09:00:00.000Z')
   t.equal((await engine.messages()).length, 1)
-  await engine.planAndSendAt('2026-12-02T10:00:00.000Z')
+  await engine.planAndSendAt(until.toISOString())
   t.strictSame(await engine.messageLog(), ['friendly:suppressed', 'friendly:sent'])
   matches(t, (await engine.testAccount.read(`/api/v1/debtors/${invoice.debtor_id}`)).chasing, {
     status: 'active',
