@@ -3,6 +3,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { PaymentRow } from '../database/tables.ts'
 import { lockDebtorId } from '../debtors/debtors.ts'
+import { readReversalTime } from './reversal-time.ts'
 
 export async function findPayment(
   reader: Reader,
@@ -24,7 +25,7 @@ export async function lockRecordedPayment(
   id: string,
 ): Promise<PaymentRow> {
   const payment = await lockPayment(tx, accountId, id)
-  if (payment.status === 'reversed') throw alreadyReversed(payment)
+  if (payment.status === 'reversed') throw await alreadyReversed(tx, payment)
   return payment
 }
 
@@ -42,10 +43,11 @@ export async function lockPayment(
   return payment
 }
 
-function alreadyReversed({ id, updated_at }: PaymentRow): Problem {
+async function alreadyReversed(reader: Reader, payment: PaymentRow): Promise<Problem> {
+  const reversed_at = await readReversalTime(reader, payment)
   return new Problem(
     'payment_already_reversed',
-    `Payment ${id} was already reversed at ${updated_at}. Nothing was changed.`,
-    { members: { reversed_at: updated_at } },
+    `Payment ${payment.id} was already reversed at ${reversed_at}. Nothing was changed.`,
+    { members: { reversed_at } },
   )
 }

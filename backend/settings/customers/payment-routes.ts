@@ -1,11 +1,11 @@
 /** The route of one payment. */
-import { listActionsOn } from '../../accounts/audit.ts'
-import type { PaymentRow, Reader } from '../../database/tables.ts'
+import type { Reader } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { findPayment } from '../../payments/locked-payment.ts'
 import { readAllocations } from '../../payments/payment-list.ts'
 import { renderPayment } from '../../payments/representation.ts'
+import { readReversalTime } from '../../payments/reversal-time.ts'
 import { notFound } from '../shell/faults.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
@@ -41,10 +41,4 @@ async function readPayment(
   ])
   const invoiceNumbers = new Map(invoices.map((invoice) => [invoice.id, invoice.number]))
   return { session, row, allocations, invoiceNumbers, customerName: debtor?.name ?? '', reversedAt }
-}
-
-/** The reversal is the last action on a payment. `updated_at` may be later, because an erasure changes the payment. */
-async function readReversalTime(reader: Reader, row: PaymentRow): Promise<string> {
-  const [last] = await listActionsOn(reader, row.account_id, row.id, 1)
-  return last?.created_at ?? row.updated_at
 }

@@ -10,6 +10,7 @@ import { findPayment } from '../../payments/locked-payment.ts'
 import { readAllocations } from '../../payments/payment-list.ts'
 import { allocatePayment, type Reallocated } from '../../payments/reallocation.ts'
 import { renderPayment } from '../../payments/representation.ts'
+import { readReversalTime } from '../../payments/reversal-time.ts'
 import type { NewAllocation } from '../../payments/targets.ts'
 import { KEY_FIELD, renderExistingIdempotencyKey } from '../forms/perform-once.ts'
 import { invalid, notFound } from '../shell/faults.ts'
@@ -100,6 +101,7 @@ async function loadPayment(
     throw new Problem(
       'payment_already_reversed',
       'The payment was reversed, so none of it is on account.',
+      { members: { reversed_at: await readReversalTime(reader, payment) } },
     )
   }
   const { debtor_id: debtorId, currency } = payment

@@ -326,5 +326,12 @@ t.test('the page of a reversed payment shows when it was reversed', async (t) =>
   const context = { actor: OPERATOR, now: backend.now, reason: 'The customer asked for it' }
   await eraseDebtor(backend.database, debtor.id, context)
   // Regression: the page showed the time of the erasure, which also changed the payment.
-  matches(t, (await (await logIn(backend, ADMIN)).page(path)).text, reversed)
+  const again = await logIn(backend, ADMIN)
+  matches(t, (await again.page(path)).text, reversed)
+  // Regression: `reversed_at` was the time of the erasure too, and missing if an allocation was rejected.
+  const repeated = { code: 'payment_already_reversed', reversed_at: '2026-11-21T10:15:00.000Z' }
+  for (const action of ['reverse', 'allocate']) {
+    const body = action === 'reverse' ? { reason: 'It bounced' } : { allocations: [] }
+    matches(t, await again.send('POST', `${path}/${action}`, body), { status: 409, json: repeated })
+  }
 })
