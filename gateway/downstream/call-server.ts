@@ -82,7 +82,7 @@ export class CallServer {
     return call
   }
 
-  /** Renders the response to bytes from which no call was created. */
+  /** Renders the response to bytes from which no call was created, with one character for each byte (latin1). */
   reject({ address }: Connection, error: Http1Error | Problem): string {
     const problem = asProblem(error)
     const requestId = createId('req')
@@ -150,8 +150,8 @@ export class CallServer {
   }
 
   /**
-   * Whether the connection closes after this response, e.g. because it is unknown where the next request
-   * begins, or because the gateway is draining.
+   * Whether the connection closes after this response, e.g. because it is unknown where the next request begins, or
+   * because the gateway is draining. If the connection stays open, this drops a request body that was not read.
    */
   #isLast(
     { record: { head }, sentContinue }: Call,
@@ -198,7 +198,7 @@ export class CallServer {
     const hasLength = fieldValue(headers, 'content-length') !== undefined
     const isChunked = hasBody && !hasLength && record.head?.version !== '1.0'
     const framing = isChunked ? ['transfer-encoding', 'chunked'] : []
-    const before = connection.bytesWritten
+    const bytesBefore = connection.bytesWritten
     try {
       await connection.write(renderHead({ status, headers }, framing, context))
       let lineEnd = ''
@@ -213,7 +213,7 @@ export class CallServer {
       connection.reset()
       this.#log.warn({ requestId, err: error }, 'response was cut off')
     }
-    record.sentBytes = connection.bytesWritten - before
+    record.sentBytes = connection.bytesWritten - bytesBefore
   }
 
   #logFault({ requestId }: Call, problem: Problem): void {

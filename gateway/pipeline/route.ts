@@ -74,7 +74,7 @@ const JSON_RANGES: readonly string[] = [
  */
 function acceptsJson(accept: string | undefined): boolean {
   if (accept === undefined || accept === '' || JSON_RANGES.includes(accept)) return true
-  const isAccepted = readAccept(accept)
-  const decisive = JSON_RANGES.find((range) => isAccepted.has(range))
-  return decisive !== undefined && isAccepted.get(decisive) === true
+  const ranges = readAccept(accept)
+  const mostSpecific = JSON_RANGES.find((range) => ranges.has(range))
+  return mostSpecific !== undefined && ranges.get(mostSpecific) === true
 }

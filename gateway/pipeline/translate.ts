@@ -60,11 +60,10 @@ export function toUpstream(
   }
 }
 
-/** Throws `Problem` 502 for a 401, which no operation of the backend sends. */
+/** Must not be called for a response that rejects the principal. Throws `Problem` 502 for any other 401. */
 export function toClient(head: RequestHead, response: UpstreamResponse): Response {
   const { status, headers, body } = response
-  // A backend sends 401 only to reject a principal, with the reason in a header. A 401 without this header is
-  // an error.
+  // This 401 is a fault of the backend, and says nothing about the client's key.
   if (status === 401) throw new Problem('bad_gateway', 'The backend sent no usable response.')
   const forwarded = clientHeaders(headers)
   const hasNoBody = head.method === 'HEAD' || status === 204 || status === 304

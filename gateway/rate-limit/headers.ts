@@ -5,14 +5,14 @@
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Allowance, secondsToReset, WINDOW_MS } from './limiter.ts'
 
-const NOT_AUTHENTICATED: readonly string[] = ['x-ratelimit-remaining', '0']
+const UNKNOWN_ALLOWANCE: readonly string[] = ['x-ratelimit-remaining', '0']
 
 /**
- * Renders the headers; names and values alternate. Without an authenticated key there is no allowance, and
- * the number of remaining calls is 0.
+ * Renders the headers; names and values alternate. Without an allowance, e.g. because the gateway does not know the
+ * key, only `X-RateLimit-Remaining` is sent, and it is 0.
  */
 export function rateLimitHeaders(allowance: Allowance | undefined): readonly string[] {
-  if (allowance === undefined) return NOT_AUTHENTICATED
+  if (allowance === undefined) return UNKNOWN_ALLOWANCE
   const { limit, used, windowEndsAt, degraded } = allowance
   const remaining = Math.max(0, limit - used)
   return [
