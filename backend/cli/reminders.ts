@@ -82,7 +82,7 @@ export const reminderCommands: readonly Command[] = [
         description: 'The id of the account. Without it, the command applies to all accounts.',
       },
     },
-    run: ({ now, account: id }, context) => run(now, id, context),
+    run: ({ now, account: id }, context) => runRehearsal(now, id, context),
   }),
 
   defineCommand({
@@ -134,9 +134,15 @@ export const reminderCommands: readonly Command[] = [
   }),
 ]
 
-async function run(text: string, accountId: string | undefined, context: Context): Promise<Output> {
-  const now = parseInstant(text)
-  if (now === undefined) throw new UsageError(`--now must be a time with a UTC offset, not ${text}`)
+async function runRehearsal(
+  nowText: string,
+  accountId: string | undefined,
+  context: Context,
+): Promise<Output> {
+  const now = parseInstant(nowText)
+  if (now === undefined) {
+    throw new UsageError(`--now must be a time with a UTC offset, not ${nowText}`)
+  }
   const settings = context.settings()
   const { REHEARSAL, ...mail } = settings.read(REMINDER_SETTINGS)
   if (REHEARSAL !== 'on') {
@@ -164,13 +170,16 @@ async function run(text: string, accountId: string | undefined, context: Context
         detail: { now: now.toISOString(), messages: messages.length },
       }),
     )
-    return { json: await representRun(database, now, messages), text: renderRun(messages) }
+    return {
+      json: await representRehearsal(database, now, messages),
+      text: renderRehearsal(messages),
+    }
   } finally {
     await mailServices.close()
   }
 }
 
-async function representRun({ read }: Database, now: Date, messages: readonly MessageRow[]) {
+async function representRehearsal({ read }: Database, now: Date, messages: readonly MessageRow[]) {
   const shownMessages = []
   for (const message of messages) {
     const invoiceIds = await readInvoiceIdsByMessage(read, message.account_id, [message.id])
@@ -239,7 +248,7 @@ function summarizeList(items: readonly string[]): string {
     : `${first}, ${second} and ${others.length} more`
 }
 
-function renderRun(messages: readonly MessageRow[]): string {
+function renderRehearsal(messages: readonly MessageRow[]): string {
   if (messages.length === 0) return 'No reminder was due.'
   return renderTable(
     messages.map(({ id, debtor_id, stage, status, suppression_reason, suppression_detail }) => ({

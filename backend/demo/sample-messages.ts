@@ -11,7 +11,8 @@ import { writeReminder } from '../mail/wording/reminder-text.ts'
 import type { SampleMessage } from './sample-ledger.ts'
 
 const DAY_MS = 86_400_000
-const APPROVAL_MS = 7 * DAY_MS
+/** How long a reminder waits for approval, as in `reminders/planning/planned-message.ts`. */
+const APPROVAL_PERIOD_MS = 7 * DAY_MS
 
 /** Writes the messages about an invoice. `samples` are in the order in which they were sent. */
 export async function logSampleMessages(
@@ -22,6 +23,7 @@ export async function logSampleMessages(
   now: Date,
 ): Promise<void> {
   for (const sample of samples) {
+    // The previous message may have changed the invoice.
     const invoice = await tx
       .selectFrom('invoices')
       .selectAll()
@@ -46,7 +48,7 @@ async function logSampleMessage(
     .where('id', '=', invoice.debtor_id)
     .executeTakeFirstOrThrow()
   const recipient = debtor.email
-  const covered = {
+  const invoiceFacts = {
     id: invoice.id,
     number: invoice.number,
     dueDate: invoice.due_date,
@@ -63,7 +65,7 @@ async function logSampleMessage(
     stage,
     creditor: { name: account.name, logo: undefined, replyTo: account.reply_to },
     debtor: { name: debtor.name },
-    invoices: [{ ...covered, paymentUrl: null }],
+    invoices: [{ ...invoiceFacts, paymentUrl: null }],
     wording: undefined,
     payment: shownDetails,
     unsubscribeUrl: null,
@@ -81,7 +83,7 @@ async function logSampleMessage(
     .execute()
   if (status === 'delivered') await markReminded(tx, invoice, row)
   if (status === 'bounced') await suppressRecipient(tx, row, now)
-  // Suppressed and bounced messages take no stage of the invoice.
+  // After a suppressed or bounced message, the same stage is planned again, so it is not recorded as taken.
   if (status !== 'delivered' && status !== 'awaiting_approval') return
   await tx
     .insertInto('taken_stages')
@@ -89,8 +91,8 @@ async function logSampleMessage(
     .execute()
   if (status !== 'awaiting_approval') return
   await markAwaitingApproval(tx, invoice, row)
-  const expiresAt = new Date(at.getTime() + APPROVAL_MS).toISOString()
-  const facts = { stage, recipient, invoices: [covered], timesPutOn: 0, expiresAt }
+  const expiresAt = new Date(at.getTime() + APPROVAL_PERIOD_MS).toISOString()
+  const facts = { stage, recipient, invoices: [invoiceFacts], timesPutOn: 0, expiresAt }
   await tx
     .insertInto('reminders')
     .values({
@@ -108,7 +110,10 @@ async function logSampleMessage(
     .execute()
 }
 
-/** Records the reminder on the invoice, and removes the pause after a sample payment. */
+/**
+ * Records the reminder on the invoice. If a sample payment has paused the reminders about the invoice, the pause is
+ * removed, because it must have ended before this reminder was sent.
+ */
 async function markReminded(tx: Transaction, invoice: InvoiceRow, message: MessageRow) {
   await tx
     .updateTable('invoices')

@@ -108,7 +108,7 @@ ${samples(example)}</details>`,
 )}`
 }
 
-/** Renders a tab for each status, with all examples of its responses. */
+/** Renders a tab for each status, with all examples of its response. Statuses without an example get no tab. */
 function renderResponses({ responses, summary }: DocumentedOperation): Html {
   const tabs = responses
     .filter(({ content }) => (content?.examples ?? []).length > 0)
@@ -127,7 +127,7 @@ function renderResponses({ responses, summary }: DocumentedOperation): Html {
 ${renderTabs('status', `Response: ${summary}`, tabs)}`
 }
 
-/** Renders the error codes of the example responses. */
+/** Renders the error codes that the examples of the responses contain, by status. */
 function renderErrors(responses: readonly DocumentedResponse[]): Html {
   const codes = responses.flatMap(({ content }) =>
     (content?.examples ?? []).map(({ value }) => String(membersOf(value)['code'])),

@@ -1,7 +1,7 @@
 /**
- * Records events and their deliveries, which a worker sends. An event is recorded in the transaction of its
- * change, so that no event is lost, and no event reports a change that was rolled back. A response that is
- * replayed for an Idempotency-Key records no event.
+ * Records events and their deliveries, which a worker sends. An event is recorded in the transaction of the
+ * change that it reports, so that no event is lost, and no event reports a change that was rolled back. A repeated
+ * request, which gets the stored response for its Idempotency-Key, records no event.
  *
  * An event without a subscribed endpoint is not recorded, so that an account without webhooks costs only one
  * index look-up. An endpoint therefore receives only events from the time after its creation.
@@ -144,30 +144,37 @@ async function findSubscribedEndpoints(tx: Transaction, { accountId, type }: Dom
   })
 }
 
-/** Reads in advance the data that `recordEvent` needs, so that this data can be read together with other data. */
-export async function prepareEvents(tx: Transaction, accountId: string): Promise<void> {
+/**
+ * Reads the endpoints that `recordEvent` will need, so that a transaction can read them in the same round trip as other
+ * data.
+ */
+export async function prefetchEndpoints(tx: Transaction, accountId: string): Promise<void> {
   await readEndpoints(tx, accountId)
 }
 
-/** Reading once is enough, because no transaction first changes endpoints and then records an event. */
+/**
+ * Reads the endpoints once in each transaction. This is enough, because no transaction first changes endpoints and then
+ * records an event.
+ */
 const readEndpoints = oncePerTransaction((tx, accountId) => selectEndpoints(tx, { accountId }))
 
 const selectEndpoints = prepared((tx: Transaction, { accountId }: { accountId: string }) =>
-  selectActiveEndpoints(tx, accountId)
+  selectEnabledOrPausedEndpoints(tx, accountId)
     .innerJoin('accounts', 'accounts.id', 'webhook_endpoints.account_id')
     .select(['webhook_endpoints.id', 'webhook_endpoints.event_types', 'accounts.timezone']),
 )
 
-/** Selects the endpoints that receive events, enabled or paused. */
-export function selectActiveEndpoints(reader: Reader, accountId: string) {
+/** Selects the endpoints for which events are recorded. */
+export function selectEnabledOrPausedEndpoints(reader: Reader, accountId: string) {
   return reader
     .selectFrom('webhook_endpoints')
     .where('webhook_endpoints.account_id', '=', accountId)
     .where('webhook_endpoints.status', '!=', 'disabled')
 }
 
-function previousValues(before: object, now: object): object {
-  const current = new Map(Object.entries(now))
+/** Returns the members of `before` whose values differ in `after`. */
+function previousValues(before: object, after: object): object {
+  const current = new Map(Object.entries(after))
   const changed = Object.entries(before).filter(
     ([name, value]) => JSON.stringify(value) !== JSON.stringify(current.get(name)),
   )

@@ -20,7 +20,7 @@ export interface RequestsOptions {
   readonly tracing: Tracing | undefined
 }
 
-/** Must be registered before all other extensions. */
+/** Must be registered before all other extensions, so that the measured time includes their work. */
 export function observeRequests(server: Server, { metrics, tracing }: RequestsOptions): void {
   // hapi's own times are whole milliseconds.
   const arrivals = new WeakMap<Request, number>()
@@ -46,7 +46,7 @@ function statusOf({ response }: Request): number {
   return response instanceof Error ? response.output.statusCode : response.statusCode
 }
 
-/** Returns the id of an API operation; for other routes, their area. */
+/** Returns the id of an API operation; for other routes, their area; `none` if no route matches the request. */
 function operationOf({ route }: Request): string {
   const { app } = route.settings
   if (app !== undefined && 'operationId' in app) return String(app.operationId)

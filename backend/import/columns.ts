@@ -3,7 +3,7 @@ import { LedgerError } from './ledger-error.ts'
 
 interface Field {
   readonly required: boolean
-  /** Common header names of the field, in lower case without punctuation, the most likely first. */
+  /** Common header names of the field, in lower case and with letters and digits only, the most likely first. */
   readonly headers: readonly string[]
 }
 
@@ -36,7 +36,8 @@ const FIELDS = {
     required: false,
     headers: [
       ...['customername', 'debtorname', 'clientname', 'companyname'],
-      // A column with one of these headers contains names only if another column was found for `customer`.
+      // The field `customer` is mapped before this field: a column with one of these headers contains names only if
+      // `customer` has another column.
       ...['customer', 'debtor', 'client'],
     ],
   },

@@ -79,7 +79,7 @@ function describeKey(
   if (isExpired(row, now)) return { found: true, revoked: false, expired: true }
   lastUsed.record(row.key_id, now)
   const { key, account } = callerOf(row)
-  const expiresAt = now.getTime() + PRINCIPAL_LIFETIME_MS
+  const principalExpiresAt = now.getTime() + PRINCIPAL_LIFETIME_MS
   const principal = {
     keyId: key.id,
     keyRevision: row.key_revision,
@@ -98,8 +98,8 @@ function describeKey(
     allowed_addresses: readAllowedAddresses(row.allowed_addresses),
     key_revision: row.key_revision,
     account_revision: row.account_revision,
-    principal: signPrincipal(principal, expiresAt, gatewaySecrets),
-    expires_at: expiresAt,
+    principal: signPrincipal(principal, principalExpiresAt, gatewaySecrets),
+    expires_at: principalExpiresAt,
   }
 }
 

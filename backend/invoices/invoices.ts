@@ -9,7 +9,7 @@ import { prepared } from '../database/prepared.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { DebtorRow, InvoiceRow, LazyInvoiceRow } from '../database/tables.ts'
 import { findDebtorIdByExternalId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
-import { recordEvent, selectActiveEndpoints } from '../events/events.ts'
+import { recordEvent, selectEnabledOrPausedEndpoints } from '../events/events.ts'
 import { ACCOUNT_OF_DEBTOR } from '../lists/keyset.ts'
 import { initialChasing } from '../reminders/planning/initial-chasing.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
@@ -241,7 +241,11 @@ const readInvoicesToSettle = prepared(
       .select((eb) =>
         eb
           .case()
-          .when(eb.exists(selectActiveEndpoints(reader, accountId).select('webhook_endpoints.id')))
+          .when(
+            eb.exists(
+              selectEnabledOrPausedEndpoints(reader, accountId).select('webhook_endpoints.id'),
+            ),
+          )
           .then(eb.ref('line_items'))
           .end()
           .as('line_items'),

@@ -51,8 +51,8 @@ export async function stopMessages(
 export type UnsentMessage = Pick<MessageRow, 'id' | 'status'>
 
 /**
- * Cancels the messages that `findUnsentMessages` returned, except those that are being handed over. The transaction
- * must not have changed them since.
+ * Cancels the messages, except those that are being handed over. The transaction must have locked the debtor before it
+ * read the rows, and must not have changed the messages since.
  */
 export async function stopUnsentMessages(
   tx: Transaction,

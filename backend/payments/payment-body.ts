@@ -47,10 +47,12 @@ export const paymentBody = object<PaymentBody>({
   amount: requiredNotNull(amount),
   currency: required(currency),
   invoice_id: optional(objectId),
-  allocations: list(
-    object<AllocationBody>({ invoice_id: required(objectId), amount: requiredNotNull(amount) }),
-    { max: 100 },
-  ).empty(null),
+  allocations: optional(
+    list(
+      object<AllocationBody>({ invoice_id: required(objectId), amount: requiredNotNull(amount) }),
+      { max: 100 },
+    ),
+  ),
   debtor_id: optional(objectId),
   allow_overpayment: optional(boolean),
   received_on: optional(receivedOn),
@@ -66,7 +68,7 @@ export function newPayment(body: PaymentBody): NewPayment {
     amount: body.amount,
     currency: body.currency,
     allowOverpayment: body.allow_overpayment ?? false,
-    keepsRestOnAccount: false,
+    ignoresApplyCredit: false,
     receivedOn: body.received_on ?? null,
     method: body.method ?? 'other',
     // An empty text is stored as null.
@@ -76,6 +78,7 @@ export function newPayment(body: PaymentBody): NewPayment {
   }
 }
 
+/** Exactly one of the three members is present, because the schema has `xor`. */
 function targetOf({ invoice_id, allocations, debtor_id }: PaymentBody): PaymentTarget {
   if (invoice_id !== undefined) return { kind: 'invoice', invoiceId: invoice_id }
   if (allocations === undefined) return { kind: 'debtor', debtorId: debtor_id ?? '' }

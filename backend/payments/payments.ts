@@ -11,7 +11,7 @@ import { prepared } from '../database/prepared.ts'
 import type { AllocationRow, DebtorRow, PaymentRow } from '../database/tables.ts'
 import { together } from '../database/together.ts'
 import { touchDebtor, touchDebtorOfInvoice } from '../debtors/debtors.ts'
-import { prepareEvents, recordEvent } from '../events/events.ts'
+import { prefetchEndpoints, recordEvent } from '../events/events.ts'
 import { findOpenInvoices } from '../invoices/invoices.ts'
 import { findUnsentMessages, type UnsentMessage } from '../messages/cancel-messages.ts'
 import { replanOtherInvoices } from '../reminders/planning/planning.ts'
@@ -45,10 +45,10 @@ export interface NewPayment {
   readonly currency: string
   readonly allowOverpayment: boolean | undefined
   /**
-   * Whether the part that the target does not allocate stays on account in any case. Otherwise, the account's setting
-   * `apply_credit` decides.
+   * Whether the part that the target does not allocate stays on account, whatever the account's setting `apply_credit`
+   * is. Otherwise, this setting decides.
    */
-  readonly keepsRestOnAccount: boolean
+  readonly ignoresApplyCredit: boolean
   /** If it is null, the current date applies. */
   readonly receivedOn: string | null
   readonly method: PaymentRow['method']
@@ -87,10 +87,10 @@ export async function recordPayment(
   // For the target `debtor`, `allocateRest` usually needs the setting `apply_credit`: it is read in the same round trip.
   const [{ debtorId, shares: requested, unsent }, applyCredit] = await together([
     readRequestedShares(tx, accountId, input, now),
-    input.target.kind === 'debtor' && !input.keepsRestOnAccount
+    input.target.kind === 'debtor' && !input.ignoresApplyCredit
       ? readApplyCredit(tx, accountId)
       : undefined,
-    prepareEvents(tx, accountId),
+    prefetchEndpoints(tx, accountId),
   ])
   const debtor = { id: debtorId, account_id: accountId }
   const shares = await allocateRest(tx, debtor, input, requested, applyCredit)
@@ -218,16 +218,16 @@ async function readRequestedShares(
 
 /**
  * Allocates the rest of the payment to open invoices, unless the account's setting `apply_credit` is `manual` or the
- * payment keeps its rest on account.
+ * payment ignores this setting.
  */
 async function allocateRest(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
-  { amount, currency, keepsRestOnAccount }: NewPayment,
+  { amount, currency, ignoresApplyCredit }: NewPayment,
   shares: readonly Share[],
   applyCredit: ApplyCredit | undefined,
 ): Promise<readonly Share[]> {
-  if (keepsRestOnAccount) return shares
+  if (ignoresApplyCredit) return shares
   if (shares.reduce((rest, share) => rest - share.amount, amount) === 0) return shares
   if ((applyCredit ?? (await readApplyCredit(tx, accountId))) === 'manual') return shares
   const open = await findOpenInvoices(tx, accountId, id, currency)

@@ -90,7 +90,7 @@ export async function setKillSwitch(
     is_on: change.on ? 1 : 0,
     reason,
     changed_at: at,
-    changed_by: JSON.stringify(publicActor(actionContext.actor)),
+    changed_by: JSON.stringify(withoutAddress(actionContext.actor)),
     times_put_on: before.activationCount + (change.on ? 1 : 0),
   } as const
   await tx
@@ -177,6 +177,7 @@ function switchOf(scope: string, row: KillSwitchRow | undefined): KillSwitch {
   }
 }
 
-function publicActor({ type, id, label }: Actor) {
+/** Returns what pages and events need. The audit log has the IP address. */
+function withoutAddress({ type, id, label }: Actor) {
   return { type, id, label }
 }

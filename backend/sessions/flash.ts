@@ -15,18 +15,18 @@ export interface Flash {
 }
 
 /**
- * Sets the message that the session's next page shows once, with a button for `undo`. `flash` is the name of the
- * message; null removes the message.
+ * Sets the message that the session's next page shows once, with a button for `undo`. `token` is the token of the
+ * session. If `name` is null, the message is removed.
  */
 export async function setFlash(
   tx: Transaction,
   token: string,
-  flash: string | null,
+  name: string | null,
   undo?: Undo,
 ): Promise<void> {
   await tx
     .updateTable('sessions')
-    .set({ flash: undo === undefined ? flash : JSON.stringify({ flash, undo }) })
+    .set({ flash: undo === undefined ? name : JSON.stringify({ flash: name, undo }) })
     .where('token_hash', '=', hashToken(token))
     .execute()
 }

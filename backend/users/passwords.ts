@@ -42,8 +42,8 @@ export interface Passwords {
 /** Must be called only once in a process, because the result contains the queue. Only tests pass a cost. */
 export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords {
   const cost = `m=${memoryKib},t=${passes},p=${PARALLELISM}`
-  /** A hash that no password matches. Verifying it takes as long as verifying a real hash. */
-  const unknownUser = phcOf(cost, Buffer.alloc(SALT_BYTES), Buffer.alloc(HASH_BYTES))
+  /** A hash that no password matches. Verifying a password against it takes as long as verifying a real hash. */
+  const unknownUserHash = phcOf(cost, Buffer.alloc(SALT_BYTES), Buffer.alloc(HASH_BYTES))
   /** Settles when the last operation in the queue ends. */
   let queueEnd: Promise<unknown> = Promise.resolve()
   let pending = 0
@@ -66,20 +66,20 @@ export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords 
   }
 
   async function hash(password: string): Promise<string> {
-    const nonce = randomBytes(SALT_BYTES)
+    const salt = randomBytes(SALT_BYTES)
     const parameters = {
       memory: memoryKib,
       passes,
       parallelism: PARALLELISM,
-      nonce,
+      nonce: salt,
       tagLength: HASH_BYTES,
     }
     const tag = await enqueue(() => deriveTag(password, parameters))
-    return phcOf(cost, nonce, tag)
+    return phcOf(cost, salt, tag)
   }
 
   async function verify(stored: string | undefined, password: string): Promise<boolean> {
-    const { parameters, tag } = parsePhc(stored ?? unknownUser)
+    const { parameters, tag } = parsePhc(stored ?? unknownUserHash)
     const derived = await enqueue(() => deriveTag(password, parameters))
     return timingSafeEqual(derived, tag) && stored !== undefined
   }
@@ -102,6 +102,7 @@ export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords 
   }
 }
 
+/** Node calls the salt `nonce`, and the hash `tag`. */
 type Parameters = Omit<Argon2Parameters, 'message'>
 
 function phcOf(cost: string, salt: Buffer, tag: Buffer): string {

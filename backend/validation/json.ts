@@ -11,6 +11,7 @@ export type JsonObject = Readonly<Record<string, unknown>>
 /** Limits the depth of recursion over a body. No valid body is nested so deeply. */
 const DEPTH_MAX = 20
 
+/** Despite its name, `ignoreBOM` keeps a byte order mark in the text, so that `JSON.parse` rejects it. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** Throws `malformed_json`, `duplicate_json_key` or, for a member named `__proto__`, `validation_failed`. */
@@ -19,7 +20,7 @@ export function parseJsonObject(bytes: Uint8Array): JsonObject {
   if (!isObject(value)) {
     throw malformed('The body must be a JSON object, for example {"name": "Jansen Bouw B.V."}.')
   }
-  checkNames(text)
+  checkNamesAndDepth(text)
   return value
 }
 
@@ -41,7 +42,7 @@ export function canonicalJson(value: unknown): string {
       .map(([name, member]) => `${JSON.stringify(name)}:${canonicalJson(member)}`)
     return `{${members.join(',')}}`
   }
-  // JSON.parse returns Infinity for 1e999, which JSON.stringify would write as null.
+  // JSON.parse returns Infinity for 1e999. JSON.stringify would write Infinity as null, which has another meaning.
   return typeof value === 'number' ? String(value) : JSON.stringify(value)
 }
 
@@ -65,7 +66,7 @@ function malformed(detail: string, cause?: unknown): Problem {
 
 /**
  * An object or array that is being scanned. `at` is the current name or index; `names` contains the names of an object
- * so far.
+ * so far, and is undefined for an array.
  */
 type Frame = { readonly names: Set<string>; at: string } | { readonly names: undefined; at: number }
 
@@ -73,10 +74,10 @@ type Frame = { readonly names: Set<string>; at: string } | { readonly names: und
  * Rejects duplicate names, the name `__proto__`, and too many levels. The text is known to be valid JSON, so only
  * strings, brackets and commas matter.
  */
-function checkNames(text: string): void {
+function checkNamesAndDepth(text: string): void {
   const frames: Frame[] = []
   let expectsName = false
-  let forbidden: string | undefined
+  let protoPointer: string | undefined
   for (let i = 0; i < text.length; i++) {
     const character = text[i]
     const frame = frames.at(-1)
@@ -84,8 +85,8 @@ function checkNames(text: string): void {
       const end = endOfString(text, i)
       if (expectsName && frame?.names !== undefined) {
         frame.at = String(JSON.parse(text.slice(i, end + 1)))
-        checkName(frame.names, frame.at, frames)
-        if (frame.at === '__proto__') forbidden ??= jsonPointer(frames.map(({ at }) => at))
+        addUniqueName(frame.names, frame.at, frames)
+        if (frame.at === '__proto__') protoPointer ??= jsonPointer(frames.map(({ at }) => at))
         expectsName = false
       }
       i = end
@@ -104,13 +105,13 @@ function checkNames(text: string): void {
     if (frames.length > DEPTH_MAX)
       throw malformed(`The body is nested deeper than ${DEPTH_MAX} levels.`)
   }
-  if (forbidden === undefined) return
+  if (protoPointer === undefined) return
   // Copying an object by assignment loses a member with this name, which would then count as absent.
   const detail = '__proto__ is not a field of this object'
-  throw fieldErrorsProblem([{ pointer: forbidden, code: 'unknown_field', detail }])
+  throw fieldErrorsProblem([{ pointer: protoPointer, code: 'unknown_field', detail }])
 }
 
-function checkName(names: Set<string>, name: string, frames: readonly Frame[]): void {
+function addUniqueName(names: Set<string>, name: string, frames: readonly Frame[]): void {
   if (names.has(name)) {
     const pointer = jsonPointer(frames.map(({ at }) => at))
     throw new Problem(

@@ -14,10 +14,10 @@ export interface Progress {
   /** Writes a line that is not overwritten. */
   note(line: string): void
   /**
-   * Begins a phase of the work. `total` is undefined if it is not known beforehand. `minSecondsLeft` returns the
+   * Begins a phase of the work. `total` is undefined if it is not known beforehand. `minSecondsFor` returns the
    * least time in which the rate limit allows the remaining records.
    */
-  begin(label: string, total?: number, minSecondsLeft?: (remaining: number) => number): void
+  begin(label: string, total?: number, minSecondsFor?: (remaining: number) => number): void
   advance(count?: number): void
   /** Shows why the work waits: until `untilMs` or the next call of `advance`. */
   showWait(reason: string, untilMs: number): void
@@ -54,7 +54,7 @@ export function createProgress(stream: ProgressStream): Progress {
     return renderProgress({
       ...phase,
       elapsedSeconds: (now - phase.startedAtMs) / 1000,
-      minSecondsLeft: phase.minSecondsLeft((phase.total ?? phase.done) - phase.done),
+      minSecondsLeft: phase.minSecondsFor((phase.total ?? phase.done) - phase.done),
       wait: wait && waitSeconds > 0 ? { reason: wait.reason, seconds: waitSeconds } : undefined,
     })
   }
@@ -75,8 +75,8 @@ export function createProgress(stream: ProgressStream): Progress {
     note(line) {
       stream.write(stream.isTTY && phase !== undefined ? `\r\x1b[K${line}\n` : `${line}\n`)
     },
-    begin(label, total, minSecondsLeft = () => 0) {
-      phase = { label, total, done: 0, startedAtMs: Date.now(), minSecondsLeft }
+    begin(label, total, minSecondsFor = () => 0) {
+      phase = { label, total, done: 0, startedAtMs: Date.now(), minSecondsFor }
       timer = setInterval(draw, stream.isTTY ? REDRAW_MS : LOG_LINE_MS)
     },
     advance(count = 1) {
@@ -103,7 +103,7 @@ interface Phase {
   readonly total: number | undefined
   done: number
   readonly startedAtMs: number
-  readonly minSecondsLeft: (remaining: number) => number
+  readonly minSecondsFor: (remaining: number) => number
 }
 
 export function renderProgress(state: ProgressState): string {

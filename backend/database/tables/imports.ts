@@ -16,6 +16,7 @@ export interface ImportRecordRow {
   record_id: string
   account_id: string
   kind: 'customer' | 'invoice' | 'payment' | 'correction'
+  /** When a person undid the import of this record; null if the import was not undone. */
   taken_back_at: string | null
 }
 

@@ -1,4 +1,4 @@
-/** Rows derived from invoices and debtors, so that pages need not sum whole accounts. */
+/** Rows derived from invoices and debtors, so that pages need not sum or search whole accounts. */
 import type { Generated } from 'kysely'
 import type { Bit } from './bit.ts'
 
@@ -18,19 +18,22 @@ export interface DueTotalRow {
   currency: string
   due_date: string
   amount: number
+  /** The number of these invoices. */
   invoices: number
 }
 
-/** The amounts that a debtor contributes to the totals of its account. */
+/** The part of a `DueTotalRow` that one debtor owes. */
 export interface DebtorDueRow {
   debtor_id: string
   currency: string
   due_date: string
   account_id: string
   amount: number
+  /** The number of the debtor's invoices in this total. */
   invoices: number
 }
 
+/** The amount due on all open invoices of a debtor in one currency. */
 export interface DebtorBalanceRow {
   debtor_id: string
   currency: string
@@ -44,7 +47,9 @@ export interface DebtorStandingRow {
   account_id: string
   /** The oldest due date of the debtor's open invoices. */
   oldest_due_date: string
+  /** Whether the debtor is not archived. */
   is_active: Bit
+  /** Whether reminders can be sent to the debtor's e-mail address. */
   is_reachable: Bit
 }
 

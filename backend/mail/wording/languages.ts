@@ -1,11 +1,11 @@
-/** The languages of mails to debtors. */
+/** The languages of mails to debtors, and of the unsubscribe page to which these mails link. */
 
 export const LANGUAGES = ['en', 'nl', 'de', 'fr'] as const
 export type Language = (typeof LANGUAGES)[number]
 
 /**
  * Returns the first language that is available, or else English. Only the first part of each BCP 47 tag counts:
- * `de-AT` is German.
+ * `de-AT` is German. Tags that are null or undefined are skipped.
  */
 export function chooseLanguage(...tags: readonly (string | null | undefined)[]): Language {
   for (const tag of tags) {
@@ -16,9 +16,12 @@ export function chooseLanguage(...tags: readonly (string | null | undefined)[]):
   return 'en'
 }
 
+/** Limits the work for one request. Browsers send far shorter headers. */
+const HEADER_LENGTH_MAX = 500
+
 /** Returns the language tags of an `Accept-Language` header, the most preferred first. */
 export function acceptedTags(header: string | undefined): string[] {
-  const ranges = (header ?? '').slice(0, 500).split(',')
+  const ranges = (header ?? '').slice(0, HEADER_LENGTH_MAX).split(',')
   return ranges
     .map((range) => {
       const [tag = '', quality = ''] = range.split(';')

@@ -32,14 +32,16 @@ const COURTESY_DAYS_MAX = 30
 /** Returns undefined after the last stage. */
 export function stageAfter(stage: LadderStage): ReminderStage | undefined {
   const next = STAGES[STAGES.indexOf(stage) + 1]
+  // The courtesy comes first, so it follows no stage. Only the compiler needs this check.
   return next === 'courtesy' ? undefined : next
 }
 
+/** Returns the stage that is sent last; `courtesy` if there are none. */
 export function highestStage(stages: readonly LadderStage[]): LadderStage {
   return STAGES.findLast((stage) => stages.includes(stage)) ?? 'courtesy'
 }
 
-/** Whether a person must approve the stage. Such a stage never shares a message with another stage. */
+/** Whether a person must approve the stage. A message with such a stage contains no invoice at another stage. */
 export function needsApproval(stage: LadderStage): boolean {
   return stage === 'firm' || stage === 'final'
 }
@@ -51,7 +53,7 @@ export function readLadder(text: string | null): Ladder | undefined {
   return { ...DEFAULT_LADDER, ...stored }
 }
 
-/** Throws `validation_failed` with all errors. */
+/** Returns the ladder without other members, for storage. Throws `validation_failed` with all errors. */
 export function checkLadder(ladder: Ladder): Ladder {
   const errors = findLadderErrors(ladder)
   if (errors.length > 0) throw fieldErrorsProblem(errors)
@@ -65,11 +67,11 @@ export function findLadderErrors(ladder: Ladder): FieldError[] {
   const addError = (stage: LadderStage, code: string, detail: string) =>
     errors.push({ pointer: `/ladder/${stage}`, code, detail: `${stage} ${detail}` })
   const { courtesy } = ladder
-  const isCourtesyValid = courtesy !== null && isWithin(courtesy, -COURTESY_DAYS_MAX, -1)
-  if (courtesy !== null && !isCourtesyValid) {
+  const hasValidCourtesy = courtesy !== null && isWithin(courtesy, -COURTESY_DAYS_MAX, -1)
+  if (courtesy !== null && !hasValidCourtesy) {
     addError('courtesy', 'out_of_range', `must be ${-COURTESY_DAYS_MAX} to -1 days, or none`)
   }
-  let previous: LadderStage | undefined = isCourtesyValid ? 'courtesy' : undefined
+  let previous: LadderStage | undefined = hasValidCourtesy ? 'courtesy' : undefined
   for (const stage of REMINDER_STAGES) {
     const days = ladder[stage]
     if (!isWithin(days, 1, DAYS_MAX)) {

@@ -7,14 +7,18 @@ import type { Transaction } from '../../database/database.ts'
 import { prepared } from '../../database/prepared.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { unindexed } from '../../lists/keyset.ts'
-import { cancelMessages, IS_UNSENT, type StoppedMessages } from '../../messages/cancel-messages.ts'
+import {
+  IS_UNSENT,
+  type StoppedMessages,
+  stopUnsentMessages,
+} from '../../messages/cancel-messages.ts'
 import { type IncomingMoney, readCover } from '../../on-account/cover.ts'
 import { readFacts } from './facts.ts'
 
 /**
- * Cancels each waiting reminder that states less money on account for an invoice than now covers it. Reminders that are
- * being sent cannot be cancelled, and are returned as in flight. `incoming` is money that is about to be recorded on
- * account.
+ * Cancels each unsent reminder that states less money on account for one of its invoices than now covers this invoice.
+ * Reminders that are being sent cannot be cancelled, and are returned as in flight. `incoming` is money that is about
+ * to be recorded on account. `detail` is the reason that the message log shows.
  */
 export async function stopRemindersCoveredByMoneyOnAccount(
   tx: Transaction,
@@ -22,30 +26,25 @@ export async function stopRemindersCoveredByMoneyOnAccount(
   { incoming, detail }: { readonly incoming?: IncomingMoney; readonly detail: string },
   now: Date,
 ): Promise<StoppedMessages> {
-  const waiting = await readWaiting(tx, { accountId, debtorId: id })
-  if (waiting.length === 0) return { cancelledIds: [], inFlightIds: [] }
+  const unsent = await readUnsent(tx, { accountId, debtorId: id })
+  if (unsent.length === 0) return { cancelledIds: [], inFlightIds: [] }
   const cover = await readCover(tx, id, incoming)
-  const outdated = waiting.filter(({ facts }) =>
+  const outdated = unsent.filter(({ facts }) =>
     readFacts(facts).invoices.some(
       ({ id: invoiceId, onAccount = 0 }) => (cover.get(invoiceId) ?? 0) > onAccount,
     ),
   )
-  const [inFlightIds = [], cancelledIds = []] = [true, false].map((isSending) =>
-    outdated.filter(({ status }) => (status === 'sending') === isSending).map((row) => row.id),
-  )
-  if (cancelledIds.length > 0) {
-    await cancelMessages(tx, accountId, cancelledIds, detail, now)
-  }
-  return { cancelledIds, inFlightIds }
+  return stopUnsentMessages(tx, accountId, outdated, now, detail)
 }
 
-const readWaiting = prepared(
+const readUnsent = prepared(
   (tx: Transaction, { accountId, debtorId }: { accountId: string; debtorId: string }) =>
     tx
       .selectFrom('messages')
       .innerJoin('reminders', 'reminders.message_id', 'messages.id')
       .select(['messages.id', 'messages.status', 'reminders.facts'])
-      // An index of the account would contain the messages in the order of their ids, so SQLite would prefer it.
+      // Without `unindexed`, SQLite would prefer an index of the account, which contains the messages in the order of
+      // their ids, and would read all messages of the account.
       .where(unindexed('messages.account_id'), '=', accountId)
       .where('messages.debtor_id', '=', debtorId)
       .where('messages.direction', '=', 'outbound')

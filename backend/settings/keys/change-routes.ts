@@ -19,7 +19,7 @@ import { getKey, recordSubmission } from './key-records.ts'
 import { representKey } from './key-view.ts'
 import { LIMIT_FIELDS, lastDayOf, readAddresses, readExpiry } from './limit-fields.ts'
 import { renderReveal } from './reveal-page.ts'
-import { type RotateView, renderReplaced, renderRotate } from './rotate-page.ts'
+import { type RotateView, renderOldKeyNote, renderRotate } from './rotate-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can change or rotate API keys.'
 const PATH = '/settings/api-keys/{id}'
@@ -95,7 +95,7 @@ export const keyChangePages: readonly SessionPage[] = [
         status: 201,
         json: { ...represent(row), secret, replaced: represent(replaced) },
         page: (frame) => {
-          const note = renderReplaced(replaced, account.timezone)
+          const note = renderOldKeyNote(replaced, account.timezone)
           return renderReveal(frame, { row, secret, baseUrl, note })
         },
       }

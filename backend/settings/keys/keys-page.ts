@@ -122,11 +122,14 @@ ${
 function renderRevokeLink(row: ApiKeyRow, now: Date): Html {
   return html`<a class="button danger" href="/settings/api-keys/${row.id}/revoke"
 data-dialog="revoke-dialog" data-name="${row.name}" data-prefix="${row.prefix}"
-data-warning="${usedWarning(row, now)}">Revoke<span class="unseen"> ${row.name}</span></a>`
+data-warning="${revocationWarning(row, now)}">Revoke<span class="unseen"> ${row.name}</span></a>`
 }
 
-/** Warns of the consequences of a revocation. Other backends write a key's last use with a delay of a few seconds. */
-export function usedWarning({ last_used_at }: ApiKeyRow, now: Date): string {
+/**
+ * Says when the key was last used, and what a revocation causes. Other backends write a key's last use with a delay of
+ * a few seconds.
+ */
+export function revocationWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null
     ? 'This key has not been used, unless in the last few seconds. Further calls will fail immediately.'
     : `This key was used ${agoWords(last_used_at, now)}. Further calls will fail immediately.`

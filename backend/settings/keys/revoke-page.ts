@@ -6,7 +6,7 @@ import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
-import { usedWarning } from './keys-page.ts'
+import { revocationWarning } from './keys-page.ts'
 
 export function renderRevoke(frame: Frame, row: ApiKeyRow, now: Date): Html {
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
@@ -15,7 +15,7 @@ export function renderRevoke(frame: Frame, row: ApiKeyRow, now: Date): Html {
 <p><code translate="no">${row.prefix}</code></p>
 ${
   row.revoked_at === null
-    ? html`<p>${usedWarning(row, now)}</p>
+    ? html`<p>${revocationWarning(row, now)}</p>
 <p>A revoked key cannot be restored.</p>
 <form method="post" action="/settings/api-keys/${row.id}/revoke" class="row">
 ${csrfField(frame)}

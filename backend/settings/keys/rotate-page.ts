@@ -18,6 +18,7 @@ export interface RotateView {
   readonly submission: string
 }
 
+/** The default comes first. */
 const GRACE_WORDS: readonly (readonly [grace: GracePeriod, words: string])[] = [
   ['24h', 'In 24 hours'],
   ['1h', 'In 1 hour'],
@@ -55,12 +56,13 @@ ${GRACE_WORDS.map(
   return renderPage(frame, { title: `Rotate ${row.name}`, section: '/settings/api-keys', main })
 }
 
-/** Renders how long the old key works. The page shows this beside the secret of the new key. */
-export function renderReplaced(
+/** Renders until when the old key works, for the page that shows the secret of the new key. */
+export function renderOldKeyNote(
   { prefix, expires_at: endsAt, revoked_at: revokedAt }: ApiKeyRow,
   timezone: string,
 ): Html {
   const old = html`<code translate="no">${prefix}</code>`
+  // During a grace period, the old key has an expiry and is not revoked.
   return endsAt === null || revokedAt !== null
     ? html`<p>The old key ${old} no longer works. Calls fail until your integration uses the new key.</p>`
     : html`<p>The old key ${old} works until <strong>${exactTime(endsAt, timezone)}</strong>. Switch your integration to the new

@@ -1,4 +1,7 @@
-/** The list of payments, newest first, with filters by reference, amount, date and status. */
+/**
+ * The list of payments, with filters by customer, invoice, reference, amount, date and status. The newest payment is
+ * first, except with a filter by reference, which sorts by reference.
+ */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -131,7 +134,7 @@ function parse({ query }: SessionRequest): ParsedQuery {
 interface ListView extends ParsedQuery {
   readonly rows: readonly PaymentRow[]
   readonly next: string | null
-  /** Whether the search stopped before the page was full. */
+  /** Whether the search stopped before the page was full, although more payments may match. */
   readonly isPartial: boolean
   readonly counted: PaymentCounts
   /** Customer names by id. */

@@ -1,6 +1,6 @@
 /**
  * Accepts invitations. The code follows the `#` of the link: browsers do not send this part, so no server logs the
- * code. The script copies the code into the form; without the script, the user pastes it.
+ * code. The script copies the code into the form; without the script, the user pastes the code.
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -37,10 +37,13 @@ export const invitationPages: readonly OpenPage[] = [
       const codeHash = hashToken(fields.text('code').trim())
       const { email } = await getInvitation(database.read, codeHash, now)
       checkChosenPassword(fields.text('password'), email, '/password')
+      // Only a client with a valid code gets here. The count limits how often this client can make the backend hash a
+      // password, which is expensive.
       const guesser = { purpose: 'invitation', subject: codeHash, address } as const
       await database.transaction((tx) => countGuess(tx, guesser, now))
       const passwordHash = await passwords.hash(fields.text('password'))
       const started = await database.transaction(async (tx) => {
+        // The user who accepts the invitation has no id yet.
         const actor = actorOf({ id: '', email }, address)
         const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
         await uncountGuess(tx, guesser, now)
@@ -87,6 +90,6 @@ ${renderFault(problem, 'password')}
 <p><button class="primary wide">Accept</button></p>
 </form>
 </div>`
-  // The page has no navigation even if somebody is logged in, because it is about another login.
+  // The page has no navigation even if the browser has a session, because the session may belong to another user.
   return renderPage({ ...frame, session: undefined }, { title: 'Invitation', main })
 }

@@ -180,14 +180,14 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): RecordInput {
     // The form has no field `allow_overpayment`, so the errors of invoices that would be overpaid must not propose it.
     allowOverpayment: undefined,
     // The form says that any unallocated rest stays on account. Only a script can omit `put_to`.
-    keepsRestOnAccount: fields.text('put_to') !== '',
+    ignoresApplyCredit: fields.text('put_to') !== '',
     ...(putTo === 'oldest_first' && { target }),
   }
 }
 
 /**
  * If `put_to` is omitted, which only scripts can do, the payment is allocated to the invoices in `allocations`, if any,
- * and the account's setting decides about the rest, even if the result is `on_account` (see `keepsRestOnAccount`).
+ * and the account's setting decides about the rest, even if the result is `on_account` (see `ignoresApplyCredit`).
  */
 function putToOf(fields: Fields): PutTo {
   const text = fields.text('put_to')

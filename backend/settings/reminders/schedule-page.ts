@@ -66,9 +66,13 @@ function shownOf({ days, holidays, chaseFrom, replyTo, applyCredit }: ScheduleVa
 
 interface ScheduleView {
   readonly session: Session
+  /** The number of reminders that await approval. */
   readonly awaitingApproval: number
   readonly values: ScheduleValues
-  /** The values before the change. */
+  /**
+   * The stored values, which a hidden field repeats. When the form is sent, a field that still has its stored value
+   * counts as not sent.
+   */
   readonly stored: ScheduleValues
 }
 
@@ -94,7 +98,7 @@ ${renderFault(problem, 'chase_from')}
 ${renderFault(problem, 'reply_to')}
 <p class="field"><label for="apply_credit">Money on account</label>
 <select id="apply_credit" name="apply_credit"${attribute('disabled', !isAdmin)}${describedBy(problem, 'apply_credit', 'apply_credit-hint')}>${APPLY_CREDIT.map((mode) => html`<option value="${mode}"${attribute('selected', values.applyCredit === mode)}>${CREDIT_WORDS[mode]}</option>`)}</select></p>
-<p class="hint" id="apply_credit-hint">Money that was received, but is not allocated to an invoice. In both cases, no reminder demands an amount that this money covers. If you record a payment yourself, you choose its allocation then.</p>
+<p class="hint" id="apply_credit-hint">Money that was received, but is not allocated to an invoice. With either choice, no reminder demands an amount that this money covers. If you record a payment yourself, you choose its allocation then.</p>
 ${renderFault(problem, 'apply_credit')}</section>
 <section class="card"><p class="field"><label for="holidays">Holidays</label>
 <textarea id="holidays" name="holidays" rows="5" spellcheck="false" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'holidays', 'holidays-hint')}>
