@@ -2,6 +2,7 @@
 import type { Reader } from '../database/tables.ts'
 import { inChunks } from './in-chunks.ts'
 import { type Ledger, paymentExternalIdOf } from './ledger.ts'
+import { literalIdsOf } from './literal-ids.ts'
 import type { PaymentRecord, ServiceRecords } from './records.ts'
 
 /** A customer of the account, which is compared with the file. */
@@ -23,8 +24,9 @@ export interface AccountRecords {
 export async function readAccountRecords(
   reader: Reader,
   accountId: string,
-  { customers, invoices }: Ledger,
+  ledger: Ledger,
 ): Promise<AccountRecords> {
+  const { customers, invoices } = ledger
   const externalIds = invoices.map(({ externalId }) => externalId)
   const byExternalId = await inChunks(externalIds, (chunk) =>
     invoicesOf(reader, accountId).where('external_id', 'in', chunk).execute(),
@@ -43,7 +45,7 @@ export async function readAccountRecords(
   )
   const all = [...byExternalId, ...byNumber, ...byId]
   const found = [...new Map(all.map((row) => [row.id, row])).values()]
-  const customersOfFile = await inChunks([...customers.keys()], (chunk) =>
+  const customersOfFile = await inChunks([...customers.keys(), ...literalIdsOf(ledger)], (chunk) =>
     debtorsOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )
   const knownIds = new Set(customersOfFile.map(({ id }) => id))

@@ -10,6 +10,7 @@ import { readAccountRecords } from '../../import/account-records.ts'
 import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
 import { findImport, startImport, storeImportedRecords } from '../../import/imports.ts'
 import type { Ledger } from '../../import/ledger.ts'
+import { withLiteralIds } from '../../import/literal-ids.ts'
 import {
   correctRecord,
   type FoundCorrection,
@@ -54,9 +55,10 @@ export interface StepResult extends ComparedFile {
 export async function compareFile(
   { read }: Database,
   accountId: string,
-  ledger: Ledger,
+  file: Ledger,
 ): Promise<ComparedFile> {
-  const { records, customers } = await readAccountRecords(read, accountId, ledger)
+  const { records, customers } = await readAccountRecords(read, accountId, file)
+  const ledger = withLiteralIds(file, records.debtors)
   return {
     comparison: compare(ledger, records),
     corrections: findCorrections(ledger.customers, customers, ledger.invoices, records.invoices),

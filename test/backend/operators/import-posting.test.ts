@@ -40,6 +40,22 @@ t.test('an import records every row once, and reports that file and service agre
   matches(t, shown, /7 customers, 30 invoices, 20 payments\..* requires 60 calls/)
 })
 
+// Regression: the import created a second customer with the external id `50%25`.
+t.test('a customer whose external id has a percent sign is found', async (t) => {
+  const service = await startService(t)
+  service.rows.debtors.push({ id: 'debtors-0', external_id: '50%', name: 'Half' })
+  const rows = ['F-1,50%,2013-01-02,2013-02-01,1.07,', 'F-2,C 1,2013-01-02,2013-02-01,1.07,']
+  matches(t, await runImport(service, { rows }), { json: { agrees: true } })
+  t.strictSame(
+    service.rows.debtors.map(({ external_id }) => external_id),
+    ['50%', 'C%201'],
+  )
+  t.strictSame(
+    service.rows.invoices.map((row) => row['debtor_id']),
+    ['debtors-0', 'debtors-1'],
+  )
+})
+
 t.test('a second run posts nothing', async (t) => {
   const service = await startService(t)
   await runImport(service)

@@ -40,7 +40,9 @@ async function startImporting(t: Test, overrides: Parameters<typeof startSetting
   }
   const list = async (path: string) =>
     (await backend.call(key, 'GET', `/api/v1/${path}`)).json['data'] as Json[]
-  return { backend, ada, send, upload, list }
+  const create = async (path: string, body: object): Promise<Json> =>
+    (await backend.call(key, 'POST', `/api/v1/${path}`, { body })).json
+  return { backend, ada, send, upload, list, create }
 }
 
 t.test('a file is first compared, and then recorded only once', async (t) => {
@@ -80,6 +82,40 @@ t.test('a file is first compared, and then recorded only once', async (t) => {
   const audit = await ada.page('/settings/audit-log')
   matches(t, audit.text, /Imported a file/)
 })
+
+// Regression: an import created a second customer, because it compared "50%" as `50%25`, as it stores such an id itself.
+t.test(
+  'percent signs and underscores in the ids of customers are compared as they are',
+  async (t) => {
+    const { send, list, create, ada } = await startImporting(t)
+    const ids = ['%', '_', '50%', 'A%20B', '%41', 'a_c', 'abc']
+    for (const external_id of ids) {
+      const debtor = await create('debtors', { name: `Customer ${external_id}`, external_id })
+      const invoice = { number: `I ${external_id}`, currency: 'EUR', amount: 700 }
+      await create('invoices', { ...invoice, debtor_id: debtor.id, issue_date: '2026-10-01' })
+    }
+    const customers = async () => (await list('debtors?limit=100')).map((row) => row.external_id)
+    const known = await customers()
+
+    const { text: exported } = await ada.get('/settings/invoices.csv?view=all')
+    const again = await send(exported)
+    matches(t, again.json, { missing: { customers: 0, invoices: 0, payments: 0 }, differences: [] })
+
+    // An id with a space is stored as `A%20B`.
+    const numbers = ['%', '_', '50%', 'A B', '%41', 'a_c', 'abc']
+    const rows = numbers.map((id, at) => `N-${at},${id},,,2026-11-01,2026-12-01,5.00,`)
+    const file = [HEADER, ...rows].join('\r\n')
+    matches(t, (await send(file)).json, { missing: { customers: 0, invoices: 7 } })
+    await send(file, { step: 'record' })
+    t.strictSame(await customers(), known, 'no second customer is created')
+    const invoices = await list('invoices?limit=100')
+    for (const external_id of ids) {
+      const [debtor] = await list(`debtors?external_id=${encodeURIComponent(external_id)}`)
+      const numbersOf = invoices.flatMap((row) => (row.debtor_id === debtor?.id ? row.number : []))
+      t.strictSame(numbersOf.sort(), [`I ${external_id}`, `N-${ids.indexOf(external_id)}`])
+    }
+  },
+)
 
 t.test(
   'the preview of a file says how many records it will create, and escapes its values',

@@ -385,6 +385,26 @@ t.test(
   },
 )
 
+t.test('a search takes percent signs and underscores as they are', async (t) => {
+  const { createDebtor, createInvoice, pay, ada } = await startWithLists(t)
+  const found: Record<string, Json> = {}
+  for (const mark of ['%', '_', 'X']) {
+    const debtor = await createDebtor(`Customer${mark}`, { external_id: `${mark}1` })
+    const invoice = await createInvoice(debtor, `${mark}2`, '2026-03-01', 1000)
+    found[mark] = { debtor, invoice, payment: await pay(invoice, 100, { reference: `${mark}3` }) }
+  }
+  const search = async (q: string) =>
+    (await ada.get(`/settings/search?q=${encodeURIComponent(q)}`)).json
+  for (const mark of ['%', '_']) {
+    const { debtor, invoice, payment } = found[mark]
+    const expected = { customers: [debtor.id], invoices: [invoice.id], payments: [payment.id] }
+    matches(t, await search(mark), expected)
+    matches(t, await search(`customer${mark}`), { customers: [debtor.id], invoices: [] })
+    matches(t, await search(`${mark}2`), { customers: [], invoices: [invoice.id] })
+  }
+  matches(t, await search('%%'), { customers: [], invoices: [], payments: [] })
+})
+
 // Regression: in a new account the list said "No invoice matches", although no filter was set.
 t.test(
   'an empty list says whether there are no invoices, or none that match the filters',

@@ -1,0 +1,40 @@
+/**
+ * Finds customers whose external id another system has created with a percent sign that encodes nothing, such as `50%`.
+ * An import stores the same id as `50%25`, and would otherwise create a second customer.
+ */
+import { fromExternalId } from './external-ids.ts'
+import type { Ledger, LedgerCustomer } from './ledger.ts'
+import type { DebtorRecord } from './records.ts'
+
+/** Returns the external ids that customers of the file may have in the service, in addition to those that imports store. */
+export function literalIdsOf({ customers }: Ledger): string[] {
+  return [...customers.values()].flatMap((customer) => literalIdOf(customer) ?? [])
+}
+
+/** Returns the file with the external ids that its customers have in the service. */
+export function withLiteralIds(ledger: Ledger, debtors: readonly DebtorRecord[]): Ledger {
+  const known = new Set(debtors.map((debtor) => debtor.external_id))
+  const changed = new Map<string, string>()
+  for (const customer of ledger.customers.values()) {
+    const literalId = literalIdOf(customer)
+    if (literalId === undefined || !known.has(literalId) || known.has(customer.externalId)) continue
+    changed.set(customer.externalId, literalId)
+  }
+  if (changed.size === 0) return ledger
+  const idInService = (externalId: string) => changed.get(externalId) ?? externalId
+  const customers = [...ledger.customers.values()].map((customer) => {
+    const externalId = idInService(customer.externalId)
+    return [externalId, { ...customer, externalId }] as const
+  })
+  const invoices = ledger.invoices.map((invoice) => ({
+    ...invoice,
+    customerExternalId: idInService(invoice.customerExternalId),
+  }))
+  return { ...ledger, customers: new Map(customers), invoices }
+}
+
+/** Returns undefined if the id in the file, as an external id, would mean another id, such as `A%20B`, or be invalid. */
+function literalIdOf({ id, externalId }: LedgerCustomer): string | undefined {
+  if (id === externalId || /\s/u.test(id)) return undefined
+  return fromExternalId(id) === id ? id : undefined
+}
