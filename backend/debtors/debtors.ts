@@ -24,7 +24,7 @@ import {
   withinBounds,
   withinTimes,
 } from '../lists/keyset.ts'
-import { literalFilter, readPage, selectPage } from '../lists/page.ts'
+import { literalFilter, rangeFilter, readPage, selectPage } from '../lists/page.ts'
 import { prefixRange } from '../lists/prefix.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { normalizeText } from '../validation/unicode.ts'
@@ -241,12 +241,17 @@ export async function listDebtors(
   { status, q, ...filters }: DebtorFilters,
   page: Page,
 ): Promise<DebtorRow[]> {
-  const values = { ...filters, ...(q === undefined ? {} : nameRangeOf(q)), accountId }
+  const names = q === undefined ? undefined : nameRangeOf(q)
   const list = {
     table: 'debtors',
-    values,
-    selectiveFilters: [filters.external_id, filters.email, q],
-    broadFilters: [literalFilter('status', [status])],
+    values: { ...filters, ...names, accountId },
+    selectiveFilters: [filters.external_id, filters.email],
+    broadFilters: [
+      literalFilter('status', [status]),
+      ...(names === undefined
+        ? []
+        : [rangeFilter('name_search', names.nameFrom, names.nameBefore)]),
+    ],
   } as const
   return await readPage(reader, list, page, (bounded, variant) =>
     readDebtors(reader, bounded, { ...variant, status }),
@@ -279,7 +284,7 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Vari
       indexableColumn(page, 'status', { unlessFilteredBy: [filters.email, filters.nameFrom] }),
       variant.status,
     ),
-    ...within('name_search', filters.nameFrom, filters.nameBefore),
+    ...within(indexableColumn(page, 'name_search'), filters.nameFrom, filters.nameBefore),
     ...withinBounds(pageToSort),
   ])
 })

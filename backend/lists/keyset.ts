@@ -179,6 +179,51 @@ export interface AnyTimeFilters extends TimeFilters {
 /** A column with its inclusive lower and exclusive upper limit. */
 export type TimeRange = readonly [string, string | undefined, string | undefined]
 
+/**
+ * Adds the limits of the sort column that other filters imply, so that a page begins and ends at these limits instead of
+ * scanning rows that cannot match. For example, a row that was created since yesterday was also updated since yesterday:
+ * `updated_at` always increases (see `stamp.ts`), so it precedes neither `created_at` nor `sent_at`. A message is not sent
+ * before it is created (see `timeOfSending`).
+ */
+export function withImpliedLimits<F extends AnyTimeFilters>(filters: F, sort: string): F {
+  const { created_since, created_before, updated_since, updated_before } = filters
+  const { sent_since, sent_before } = filters
+  if (sort === 'updated_at') {
+    const since = latestOf(updated_since, created_since, sent_since)
+    return since === undefined ? filters : { ...filters, updated_since: since }
+  }
+  if (sort === 'created_at') {
+    const before = earliestOf(created_before, updated_before, sent_before && dayAfter(sent_before))
+    return before === undefined ? filters : { ...filters, created_before: before }
+  }
+  return filters
+}
+
+const DAY_MS = 86_400_000
+
+/**
+ * Earlier versions stored the time of sending by the clock of the sending backend, which could be behind the clock of the
+ * backend that created the message. A day is more than clocks differ. Returns undefined after the year 9999, whose texts
+ * do not sort by time.
+ */
+function dayAfter(instant: string): string | undefined {
+  const later = new Date(Date.parse(instant) + DAY_MS).toISOString()
+  return later.startsWith('+') ? undefined : later
+}
+
+/** Returns the latest of the given times, undefined if none is given. */
+export function latestOf(...times: readonly (string | undefined)[]): string | undefined {
+  return definedOf(times).sort().at(-1)
+}
+
+function earliestOf(...times: readonly (string | undefined)[]): string | undefined {
+  return definedOf(times).sort().at(0)
+}
+
+function definedOf(times: readonly (string | undefined)[]): string[] {
+  return times.filter((time) => time !== undefined)
+}
+
 /** Returns the time ranges by which the list is filtered. */
 export function timeRangesOf(filters: AnyTimeFilters): readonly TimeRange[] {
   const ranges = [

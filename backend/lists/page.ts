@@ -13,7 +13,7 @@
  * scanning. But PostgreSQL never scans if a filter matches few rows, even if these are at the start. `readPage` therefore
  * scans a few rows first.
  */
-import { type Compilable, PostgresAdapter, sql } from 'kysely'
+import { type Compilable, PostgresAdapter, type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { preparedPage } from '../database/prepared.ts'
 import {
@@ -30,6 +30,7 @@ import {
   splitPage,
   type TimeRange,
   timeRangesOf,
+  withImpliedLimits,
   withinBounds,
   withinSorted,
 } from './keyset.ts'
@@ -68,9 +69,10 @@ export async function readPage<
   page: Page,
   read: (values: V & PageBounds, variant: PageVariant) => Promise<Row[]>,
 ): Promise<Row[]> {
-  const { table, values, selectiveFilters } = list
+  const { table, selectiveFilters } = list
+  const values = withImpliedLimits(list.values, page.sort)
   const hasStatistics = reader.getExecutor().adapter instanceof PostgresAdapter
-  const { scanned, times, others } = indexesOf(list, page.sort)
+  const { scanned, times, others } = indexesOf({ ...list, values }, page.sort)
   const scan: Scan<Row> = {
     accountTable: { table, accountId: values.accountId },
     scanned,
@@ -117,15 +119,13 @@ async function scanAndCount<Row extends { readonly id: string }>(
   let filters = all
   let rest = page
   for (let count = SCAN_MIN; ; count *= 2) {
-    const [uncounted, end] = await Promise.all([
-      Promise.all(
-        filters.map((filter) => skipRows(reader, accountTable, filter, count, page.sort)),
-      ),
-      findPosition(reader, accountTable, { ...rest, ...scanned }, count),
-    ])
+    const uncounted = await Promise.all(
+      filters.map((filter) => skipRows(reader, accountTable, filter, count, page.sort)),
+    )
     // All matches of this filter are counted, so there are few enough to sort.
     const selective = uncounted.find(({ sections }) => sections.length === 0)
     if (selective !== undefined) return await readPart({ ...page, onlyIndexes: [selective.column] })
+    const end = await findPosition(reader, accountTable, { ...rest, ...scanned }, count)
     const part = { ...rest, onlyIndexes: [page.sort, scanned.column], ...(end && { end }) }
     for (const row of await readPart(part)) if (!found.has(row.id)) found.set(row.id, row)
     if (end === undefined || found.size >= page.fetch) {
@@ -161,18 +161,20 @@ export function literalFilter(
   return { column, sections: values.map((value) => ({ sort: 'created_at', literals: [value] })) }
 }
 
+/** Returns the filter for a range of a column whose index sorts rows by this column. */
+export function rangeFilter(
+  column: string,
+  since: string | undefined,
+  before: string | undefined,
+): IndexedFilter {
+  return { column, sections: [{ sort: column, range: [column, since, before] }] }
+}
+
 /** Returns the section of an index that contains all matches in the order of the list, and the other filters. */
 function indexesOf<V extends AnyTimeFilters>({ values, broadFilters }: List<V>, sort: string) {
   const ranges = timeRangesOf(values)
   const range = ranges.find(([column]) => column === sort)
-  const times = ranges
-    .filter((other) => other !== range)
-    .map(
-      (other): IndexedFilter => ({
-        column: other[0],
-        sections: [{ sort: other[0], range: other }],
-      }),
-    )
+  const times = ranges.filter((other) => other !== range).map((other) => rangeFilter(...other))
   const inOrder = broadFilters.find(
     ({ sections: { length, 0: first } }) => length === 1 && first?.sort === sort,
   )
@@ -256,6 +258,9 @@ const readPosition = preparedPage(
         eb.and([
           eb('account_id', '=', values.accountId),
           ...isInLiterals(variant.column, variant.literals),
+          // The index of a column that can be null omits rows without a value. Without this condition, SQLite would not
+          // use it for the comparison of (column, id) with a position.
+          sql<SqlBool>`${sql.ref(page.sort)} is not null`,
           ...withinSorted(page, values.since, values.before),
           ...withinBounds(page),
         ]),

@@ -1,5 +1,6 @@
 /** Lists payments, reads their allocations, and finds the payment that has an idempotency key. */
 import { type SqlBool, sql } from 'kysely'
+import { addDays } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import { prepared, preparedPage } from '../database/prepared.ts'
 import { PAYMENT_COLUMNS } from '../database/tables/payments.ts'
@@ -10,6 +11,7 @@ import {
   equalsLiteral,
   ignoreSortIndexIfFiltered,
   indexableColumn,
+  latestOf,
   type Page,
   type PageBounds,
   type PageVariant,
@@ -41,13 +43,24 @@ export async function listPayments(
   const selectiveFilters = [external_id, debtor_id, invoice_id, idempotency_key]
   const list = {
     table: 'payments',
-    values: { ...filters, accountId },
+    values: { ...filters, ...recordedSince(filters), accountId },
     selectiveFilters,
     broadFilters: [literalFilter('currency', [currency])],
   } as const
   return await readPage(reader, list, page, (values, variant) =>
     readPayments(reader, values, { ...variant, currency }),
   )
+}
+
+/**
+ * Adds to a filter by the date of receipt the limit of `created_at` that it implies: a payment is not recorded earlier than
+ * on the day before this date in the account's time zone, which is at most one day ahead of UTC. Without this limit, a
+ * list from the oldest payments would scan all payments that were received earlier.
+ */
+function recordedSince({ created_since, received_since }: PaymentFilters): TimeFilters {
+  if (received_since === undefined) return {}
+  const earliest = `${addDays(received_since, -2)}T00:00:00.000Z`
+  return { created_since: latestOf(created_since, earliest) ?? earliest }
 }
 
 /** The values of the statement's parameters. */

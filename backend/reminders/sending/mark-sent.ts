@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
 import type { InvoiceRow, MessageRow, ReminderRow } from '../../database/tables.ts'
-import { changeMessage } from '../../messages/lifecycle.ts'
+import { changeMessage, timeOfSending } from '../../messages/lifecycle.ts'
 import { loggedStage, readFacts } from '../planning/facts.ts'
 import { stageAfter } from '../planning/ladder.ts'
 import { setNextRun } from './leases.ts'
@@ -25,7 +25,11 @@ export async function markSent(
 ): Promise<void> {
   const at = now.toISOString()
   await setNextRun(tx, message.id, null)
-  const change = { status: 'sent', sent_at: at, provider_message_id: providerMessageId } as const
+  const change = {
+    status: 'sent',
+    sent_at: timeOfSending(message, now),
+    provider_message_id: providerMessageId,
+  } as const
   const sent = await changeMessage(tx, message, change, null, now)
   if (sent.delivered_at !== null) await changeMessage(tx, sent, { status: 'delivered' }, null, now)
   const byStage = Map.groupBy(readFacts(reminder.facts).invoices, ({ stage }) => stage)

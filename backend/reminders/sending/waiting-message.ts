@@ -4,7 +4,7 @@ import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
-import { changeMessage } from '../../messages/lifecycle.ts'
+import { changeMessage, timeOfSending } from '../../messages/lifecycle.ts'
 import { readCover } from '../../on-account/cover.ts'
 import { type Facts, readFacts } from '../planning/facts.ts'
 import {
@@ -129,7 +129,7 @@ export async function markOutcomeUnknown(
 ): Promise<void> {
   const detail =
     'the hand-over to the mail server was interrupted twice: the message may have arrived'
-  const change = { status: 'failed', sent_at: now.toISOString() } as const
+  const change = { status: 'failed', sent_at: timeOfSending(message, now) } as const
   await changeMessage(tx, message, change, detail, now)
   await setNextRun(tx, message.id, null)
   await replanDebtor(tx, message.account_id, message.debtor_id, now)

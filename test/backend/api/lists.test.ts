@@ -195,6 +195,8 @@ t.test('limits with microseconds are exact', async (t) => {
 
 const idAt = (index: number) => `deb_${String(index).padStart(26, '0')}`
 const at = (second: number) => new Date(Date.UTC(2026, 10, 1, 0, 0, second)).toISOString()
+/** Later than any time at which a debtor was created: nothing changes before it exists. */
+const updatedAt = (second: number) => at(10_000 + second)
 
 /**
  * Inserts debtors that are updated in the reverse order of their creation. The debtors that were updated first are
@@ -216,7 +218,7 @@ async function insertDebtors(
     id: idAt(index),
     // Debtors are created in pairs at the same time.
     created_at: at(Math.floor(index / 2)),
-    updated_at: at(count - index),
+    updated_at: updatedAt(count - index),
   }))
   await backend.database.transaction(async (tx) => {
     await tx.deleteFrom('debtors').where('id', '=', id).execute()
@@ -238,13 +240,13 @@ t.test(
     // `close` and `distant` describe how far the matches are from the beginning of the list.
     const cases = [
       ['none', 'created_at', 'updated_since=2026-11-02T00:00:00Z', []],
-      ['few, close', '-created_at', `updated_before=${at(4)}`, [5999, 5998, 5997]],
-      ['few, distant', 'created_at', `updated_before=${at(4)}`, [5997, 5998, 5999]],
-      ['few, distant, newest first', '-created_at', `updated_since=${at(5998)}`, [2, 1, 0]],
+      ['few, close', '-created_at', `updated_before=${updatedAt(4)}`, [5999, 5998, 5997]],
+      ['few, distant', 'created_at', `updated_before=${updatedAt(4)}`, [5997, 5998, 5999]],
+      ['few, distant, newest first', '-created_at', `updated_since=${updatedAt(5998)}`, [2, 1, 0]],
       [
         'filtered by both times',
         'created_at',
-        `updated_since=${at(2)}&created_since=${at(2999)}`,
+        `updated_since=${updatedAt(2)}&created_since=${at(2999)}`,
         [5998],
       ],
       [
@@ -260,14 +262,14 @@ t.test(
     }
     const half = await readAllPages(
       testAccount,
-      `/api/v1/debtors?limit=200&updated_since=${at(3001)}`,
+      `/api/v1/debtors?limit=200&updated_since=${updatedAt(3001)}`,
     )
     t.strictSame(
       idsOf(half),
       Array.from({ length: 3_000 }, (_, index) => idAt(2_999 - index)),
       'many, beginning in the middle of the list',
     )
-    const last = `/api/v1/debtors?limit=3&sort=created_at&updated_before=${at(count - 998)}`
+    const last = `/api/v1/debtors?limit=3&sort=created_at&updated_before=${updatedAt(count - 998)}`
     t.strictSame(
       idsOf((await testAccount.read(last)).data),
       [999, 1000, 1001].map(idAt),

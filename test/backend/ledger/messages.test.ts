@@ -142,7 +142,7 @@ t.test('messages are found by each filter', async (t) => {
   })
   const mail = await testAccount.insertMessage([a, b], {
     status: 'sent',
-    sent_at: '2026-11-20T08:00:00.000Z',
+    sent_at: '2026-11-21T11:00:00.000Z',
   })
   const ids = async (query: string) =>
     (await testAccount.read(`/api/v1/messages?${query}`)).data.map(({ id }: { id: string }) => id)
@@ -151,9 +151,10 @@ t.test('messages are found by each filter', async (t) => {
   t.strictSame(await ids('status=queued'), [sms])
   t.strictSame(await ids(`invoice_id=${b.id}`), [mail])
   t.strictSame(await ids(`debtor_id=${a.debtor_id}`), [mail, sms])
-  t.strictSame(await ids('sent_since=2026-11-20T08:00:00Z&sent_before=2026-11-20T08:00:01Z'), [
+  t.strictSame(await ids('sent_since=2026-11-21T11:00:00Z&sent_before=2026-11-21T11:00:01Z'), [
     mail,
   ])
+  t.strictSame(await ids('sent_before=9999-12-31T23:59:59.999999Z'), [mail])
   t.equal((await testAccount.get('/api/v1/messages?status=sending')).status, 400)
   t.strictSame((await (await testAccount.otherAccount()).read('/api/v1/messages')).data, [])
 })

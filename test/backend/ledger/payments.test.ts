@@ -387,3 +387,28 @@ t.test('payments are found by each filter', async (t) => {
   t.strictSame((await others.read(`${PAYMENTS}?idempotency_key=${b.idempotency_key}`)).data, [])
   t.strictSame((await others.read(`${PAYMENTS}?invoice_id=${invoice.id}`)).data, [])
 })
+
+t.test(
+  'a payment is found by the latest date on which it can be received, in any order',
+  async (t) => {
+    // In this time zone it is already the 22nd.
+    const now = '2026-11-21T10:30:00.000Z'
+    const testAccount = await openTestAccount(t, { timezone: 'Pacific/Kiritimati' })
+    testAccount.backend.now = new Date(now)
+    const { id } = await testAccount.createDebtor()
+    const pay = (received_on: string) =>
+      testAccount.create(PAYMENTS, { debtor_id: id, amount: 1, currency: 'EUR', received_on })
+    const early = await pay('2026-11-10')
+    const late = await pay('2026-11-23')
+    const find = async (query: string) =>
+      (await testAccount.read(`${PAYMENTS}?${query}`)).data.map((row: { id: string }) => row.id)
+    for (const sort of ['created_at', '-created_at', 'updated_at', '-updated_at']) {
+      t.strictSame(await find(`received_since=2026-11-23&sort=${sort}`), [late.id], sort)
+      t.strictSame(await find(`received_since=2026-11-24&sort=${sort}`), [], sort)
+      const both = await find(`received_since=2026-11-10&created_since=${now}&sort=${sort}`)
+      t.strictSame(both.toSorted(), [early.id, late.id].toSorted(), sort)
+      const later = `received_since=2026-11-10&created_since=2026-11-21T10:30:00.001Z&sort=${sort}`
+      t.strictSame(await find(later), [], sort)
+    }
+  },
+)

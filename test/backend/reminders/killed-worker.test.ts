@@ -235,6 +235,8 @@ t.test('the day of an attempt is kept if the clock is set back', async (t) => {
   await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, dayBefore, () => true))
   await engine.send(dayBefore.toISOString())
   t.strictSame(await engine.messageLog(), ['friendly:sent'])
+  const [sent] = await engine.messages()
+  t.equal(sent?.sent_at, sent?.created_at, 'no message is sent before it is created')
   await engine.createInvoice('2026-11-20', { debtor_id })
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   t.equal(engine.smtp.mails.length, 1)
