@@ -238,3 +238,12 @@ export async function listActionsOn(
     .limit(limit)
     .execute()
 }
+
+/** Whether the audit log has an action on a record. */
+export async function hasActionsOn(
+  reader: Reader,
+  accountId: string,
+  subjectId: string,
+): Promise<boolean> {
+  return (await listActionsOn(reader, accountId, subjectId, 1)).length > 0
+}

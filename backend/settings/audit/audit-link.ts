@@ -2,7 +2,7 @@
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 
-/** Returns undefined for Members, who cannot see the audit log. */
+/** Returns undefined for Members, who cannot see the audit log. The log should have an action on the record. */
 export function renderAuditLink({ user }: Session, subjectId: string): Html | undefined {
   if (user.role !== 'admin') return undefined
   return html`<p><a href="/settings/audit-log?subject_id=${subjectId}">Who changed this</a></p>`

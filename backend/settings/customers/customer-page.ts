@@ -1,4 +1,5 @@
 /** The page of a customer: balances, contact, reminders, invoices, payments and messages. */
+import { hasActionsOn } from '../../accounts/audit.ts'
 import { todayIn } from '../../calendar/calendar.ts'
 import { REMINDER_STAGES } from '../../database/tables/messages.ts'
 import type {
@@ -63,6 +64,7 @@ export interface Customer {
   readonly hasResumable: boolean
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
+  readonly isInAuditLog: boolean
 }
 
 /** Throws `not_found`. */
@@ -76,29 +78,31 @@ export async function readCustomer(
   const newest = newestRows(SHOWN_MAX)
   const byDueDate = { ...newest, sort: 'due_date', direction: 'asc' } as const
   const ofDebtor = { debtor_id: id }
-  const [balances, open, others, hasResumable, payments, messages] = await Promise.all([
-    readBalances(reader, accountId, [id], today),
-    listInvoices(
-      reader,
-      accountId,
-      { ...ofDebtor, status: ['open', 'partially_paid'] },
-      today,
-      byDueDate,
-    ),
-    listInvoices(
-      reader,
-      accountId,
-      { ...ofDebtor, status: ['draft', 'paid', 'void', 'written_off'] },
-      today,
-      newest,
-    ),
-    hasResumableInvoices(reader, accountId, id),
-    listPayments(reader, accountId, ofDebtor, newest),
-    listMessages(reader, accountId, ofDebtor, newest),
-  ])
+  const [balances, open, others, hasResumable, payments, messages, isInAuditLog] =
+    await Promise.all([
+      readBalances(reader, accountId, [id], today),
+      listInvoices(
+        reader,
+        accountId,
+        { ...ofDebtor, status: ['open', 'partially_paid'] },
+        today,
+        byDueDate,
+      ),
+      listInvoices(
+        reader,
+        accountId,
+        { ...ofDebtor, status: ['draft', 'paid', 'void', 'written_off'] },
+        today,
+        newest,
+      ),
+      hasResumableInvoices(reader, accountId, id),
+      listPayments(reader, accountId, ofDebtor, newest),
+      listMessages(reader, accountId, ofDebtor, newest),
+      hasActionsOn(reader, accountId, id),
+    ])
   return {
     ...{ session, now, row, balances: balances.get(id) ?? [] },
-    ...{ open, others, hasResumable, payments, messages },
+    ...{ open, others, hasResumable, payments, messages, isInAuditLog },
   }
 }
 
@@ -129,7 +133,7 @@ ${renderListSection('Open invoices', open, fullList('open invoices', `invoices?v
 ${others.length > 0 && renderListSection('Other invoices', others, fullList('invoices', `invoices?debtor_id=${row.id}`), (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blockReasons }))}
 ${renderListSection('Payments', payments, fullList('payments', `payments?debtor_id=${row.id}`), (rows) => renderPaymentTable('Payments', rows))}
 ${renderListSection('Messages', messages, fullList('messages', `messages?debtor_id=${row.id}`), (rows) => renderMessageTable('Messages', rows, times))}
-${renderAuditLink(session, row.id)}`
+${customer.isInAuditLog && renderAuditLink(session, row.id)}`
   return renderPage(frame, { title: row.name, section: '/settings/customers', main })
 }
 

@@ -19,10 +19,8 @@ export interface PaymentView {
   readonly customerName: string
   /** Undefined if the payment is not reversed. */
   readonly reversedAt: string | undefined
+  readonly isInAuditLog: boolean
 }
-
-/** The revision of a payment that was not changed since it was recorded. */
-const FIRST_REVISION = 1
 
 const SOURCE_WORDS = {
   api: 'through the API',
@@ -31,7 +29,8 @@ const SOURCE_WORDS = {
 } as const
 
 export function renderPaymentPage(frame: Frame, view: PaymentView): Html {
-  const { session, row, allocations, invoiceNumbers, customerName, reversedAt } = view
+  const { session, row, allocations, invoiceNumbers, customerName } = view
+  const { reversedAt, isInAuditLog } = view
   const { timezone } = session.account
   const canChange = session.user.role === 'admin' && row.status === 'recorded'
   const path = `/settings/payments/${row.id}`
@@ -64,6 +63,6 @@ ${
   html`<div class="actions">${row.unapplied_amount > 0 && html`<a class="button primary" href="${path}/allocate">Allocate ${renderMoney(row.unapplied_amount, row.currency)}</a>`}
 <a class="button danger" href="${path}/reverse" data-dialog-page>Reverse…</a></div>`
 }
-${row.revision > FIRST_REVISION && renderAuditLink(session, row.id)}`
+${isInAuditLog && renderAuditLink(session, row.id)}`
   return renderPage(frame, { title: 'Payment', section: '/settings/customers', main })
 }

@@ -1,4 +1,5 @@
 /** The route of one payment. */
+import { hasActionsOn } from '../../accounts/audit.ts'
 import type { Reader } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
@@ -34,11 +35,16 @@ async function readPayment(
   const row = (await findPayment(reader, accountId, id)) ?? notFound('payment', id)
   const allocations = (await readAllocations(reader, accountId, [id])).get(id) ?? []
   const ids = allocations.map(({ invoice_id }) => invoice_id)
-  const [debtor, invoices, reversedAt] = await Promise.all([
+  const [debtor, invoices, reversedAt, isInAuditLog] = await Promise.all([
     findDebtor(reader, accountId, row.debtor_id),
     ids.length === 0 ? [] : findInvoices(reader, accountId, ids),
     row.status === 'reversed' ? readReversalTime(reader, row) : undefined,
+    // The erasure of a customer changes payments too, but is logged as an action on the customer.
+    hasActionsOn(reader, accountId, id),
   ])
   const invoiceNumbers = new Map(invoices.map((invoice) => [invoice.id, invoice.number]))
-  return { session, row, allocations, invoiceNumbers, customerName: debtor?.name ?? '', reversedAt }
+  return {
+    ...{ session, row, allocations, invoiceNumbers, customerName: debtor?.name ?? '' },
+    ...{ reversedAt, isInAuditLog },
+  }
 }

@@ -330,8 +330,34 @@ t.test('the page of a reversed payment shows when it was reversed', async (t) =>
   matches(t, (await again.page(path)).text, reversed)
   // Regression: `reversed_at` was the time of the erasure too, and missing if an allocation was rejected.
   const repeated = { code: 'payment_already_reversed', reversed_at: '2026-11-21T10:15:00.000Z' }
-  for (const action of ['reverse', 'allocate']) {
-    const body = action === 'reverse' ? { reason: 'It bounced' } : { allocations: [] }
+  const bodies = {
+    reverse: { reason: 'It bounced' },
+    allocate: { allocations: [], idempotency_key: 'again' },
+  }
+  for (const [action, body] of Object.entries(bodies)) {
     matches(t, await again.send('POST', `${path}/${action}`, body), { status: 409, json: repeated })
   }
+})
+
+// Regression: after an erasure, or if a person had changed nothing, the link led to an empty audit log.
+t.test('“Who changed this” is shown if the audit log has an action on the record', async (t) => {
+  const { backend, create, createDebtor } = await openLedger(t)
+  const { id: debtor_id } = await createDebtor()
+  const money = { debtor_id, currency: 'EUR', amount: 1000, reference: 'Globex, transfer 7' }
+  const [erased, reversed] = [await create('payments', money), await create('payments', money)]
+  const paths = [`payments/${erased.id}`, `payments/${reversed.id}`, `customers/${debtor_id}`]
+  const ada = await logIn(backend, ADMIN)
+  const actionsOn = async (path: string) => {
+    const { text } = await ada.page(`/settings/${path}`)
+    const [, link] = /href="([^"]+)">Who changed this</.exec(text) ?? []
+    if (link === undefined) return undefined
+    const { json } = await ada.get(link)
+    return (json['data'] as Json[]).map(({ action }) => action)
+  }
+  const all = () => Promise.all(paths.map(actionsOn))
+  t.strictSame(await all(), [undefined, undefined, undefined])
+  await ada.send('POST', `/settings/payments/${reversed.id}/reverse`, { reason: 'It bounced' })
+  const context = { actor: OPERATOR, now: backend.now, reason: 'The customer asked for it' }
+  await eraseDebtor(backend.database, debtor_id, context)
+  t.strictSame(await all(), [undefined, ['payment.reversed'], ['debtor.erased']])
 })
