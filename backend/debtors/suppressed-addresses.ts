@@ -22,8 +22,15 @@ export async function findSuppression(
     .where('account_id', '=', accountId)
     .where('address', '=', addressKey(address))
     .execute()
-  const severity = ({ reason }: SuppressedAddressRow) => MOST_SEVERE_FIRST.indexOf(reason)
-  return rows.sort((a, b) => severity(a) - severity(b))[0]
+  return mostSevere(rows)
+}
+
+/** Returns the most severe of the suppressions of one address; undefined if there are none. */
+export function mostSevere<T extends Pick<SuppressedAddressRow, 'reason'>>(
+  suppressions: readonly T[],
+): T | undefined {
+  const severity = ({ reason }: T) => MOST_SEVERE_FIRST.indexOf(reason)
+  return suppressions.toSorted((a, b) => severity(a) - severity(b))[0]
 }
 
 /** Returns the contactability of a debtor with this address. */

@@ -12,6 +12,7 @@ import type {
   KillSwitchRow,
   MessageStatus,
 } from '../../database/tables.ts'
+import { mostSevere } from '../../debtors/suppressed-addresses.ts'
 import { coverInvoices, readMoneyOnAccount } from '../../on-account/cover.ts'
 import { type ChasingSettings, settingsOf } from '../chasing-settings.ts'
 import { INSTALLATION, type KillSwitch, switchesOf } from '../kill-switch.ts'
@@ -252,9 +253,11 @@ export async function readSuppressions(reader: Reader, debtors: readonly DebtorR
           .where('account_id', 'in', [...new Set(debtors.map((row) => row.account_id))])
           .where('address', 'in', addresses)
           .execute()
-  const reasons = new Map(rows.map((row) => [`${row.account_id} ${row.address}`, row.reason]))
+  const rowsByAddress = Map.groupBy(rows, ({ account_id, address }) => `${account_id} ${address}`)
   return ({ account_id, email }: DebtorRow) =>
-    email === null ? undefined : reasons.get(`${account_id} ${email.toLowerCase()}`)
+    email === null
+      ? undefined
+      : mostSevere(rowsByAddress.get(`${account_id} ${email.toLowerCase()}`) ?? [])?.reason
 }
 
 /** Selects the debtors that have open invoices, in the order of their ids, beginning after the id `after`. */

@@ -10,9 +10,13 @@ import { sendRound } from '../../../backend/reminders/sending/send-worker.ts'
 import { deleteAllExpired } from '../../../backend/retention/retention.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
-import { deliveryReport } from '../../fixtures/servers/inbound.ts'
+import { complaint, deliveryReport } from '../../fixtures/servers/inbound.ts'
 
 const MORNING = '2026-11-24T08:00:00.000Z'
+const UNSUBSCRIBE = {
+  headers: { 'content-type': 'application/x-www-form-urlencoded' },
+  body: 'List-Unsubscribe=One-Click',
+}
 
 const messageIds = (engine: Engine) => engine.smtp.mails.map(({ mail }) => mail.messageId)
 
@@ -38,6 +42,53 @@ t.test(
     t.equal(engine.smtp.mails.length, 6)
     t.equal(new Set(messageIds(engine)).size, 6)
     t.ok((await engine.messageLog()).every((entry) => entry === 'friendly:sent'))
+  },
+)
+
+t.test('while the mail server is unavailable, retries are at most 38 minutes apart', async (t) => {
+  const engine = await startEngine(t)
+  await engine.createInvoice('2026-11-19')
+  await engine.smtp.stop()
+  await engine.plan(MORNING)
+  await engine.send()
+  const delays: number[] = []
+  for (let attempt = 2; attempt <= 10; attempt++) {
+    const [message] = await engine.messages()
+    const at = String(message?.scheduled_for)
+    delays.push(Date.parse(at) - engine.testAccount.backend.now.getTime())
+    await engine.send(at)
+  }
+  t.ok(Math.max(...delays) <= 38 * 60_000, `${delays}`)
+})
+
+t.test('a mail program can unsubscribe the recipient of a reminder', async (t) => {
+  const engine = await startEngine(t)
+  const { debtor_id } = await engine.createInvoice('2026-11-19')
+  await engine.planAndSendAt(MORNING)
+  const [sent] = engine.smtp.mails
+  const header = sent?.mail.headers.find(({ key }) => key === 'list-unsubscribe')
+  const { pathname } = new URL(header?.value.slice(1, -1) ?? '')
+  const { status } = await engine.service.request('POST', pathname, UNSUBSCRIBE)
+  t.equal(status, 200)
+  const debtor = await engine.testAccount.read(`/api/v1/debtors/${debtor_id}`)
+  t.equal(debtor.contactability.email, 'unsubscribed')
+})
+
+t.test(
+  'a complaint is the reason of a suppression even if the recipient unsubscribed',
+  async (t) => {
+    // Regression: the reason was unsubscribed, which the recipient can undo, while the debtor showed complained.
+    const engine = await startEngine(t)
+    const { service, testAccount } = engine
+    const { debtor_id } = await engine.createInvoice('2026-11-19')
+    const [sent] = await engine.planAndSendAt(MORNING)
+    const path = service.unsubscribePathOf(sent?.recipient ?? '')
+    await service.request('POST', path, UNSUBSCRIBE)
+    await service.post(complaint(sent?.id ?? ''))
+    await engine.planAndSendAt('2026-12-01T08:00:00.000Z')
+    matches(t, (await engine.messages()).at(-1), { suppression_reason: 'complained' })
+    const debtor = await testAccount.read(`/api/v1/debtors/${debtor_id}`)
+    t.equal(debtor.contactability.email, 'complained')
   },
 )
 
