@@ -202,10 +202,7 @@ const ADDRESS_DETAILS = {
 /** The reason `invoice_paid` is part of the API. It also stands for a void, written-off or missing invoice. */
 function notPayable({ message }: Situation): Refusal | undefined {
   const found = messageInvoicesOf(message).find(
-    ({ state }) =>
-      state === undefined ||
-      (state.status !== 'open' && state.status !== 'partially_paid') ||
-      state.amount_due === 0,
+    ({ state }) => state?.status !== 'open' && state?.status !== 'partially_paid',
   )
   if (found === undefined) return undefined
   const status = found.state?.status.replaceAll('_', ' ') ?? 'gone'

@@ -21,7 +21,7 @@ const messageIds = (engine: Engine) => engine.smtp.mails.map(({ mail }) => mail.
 /** Runs the send check of the message, like a worker that is killed immediately afterwards. */
 async function crashAfterSendCheck(engine: Engine) {
   const { database } = engine.testAccount.backend
-  const [message] = await engine.messages()
+  const message = (await engine.messages()).at(-1)
   const handOver = await database.transaction((tx) =>
     runSendCheck(tx, engine.deps, message?.id ?? '', engine.testAccount.backend.now),
   )
@@ -116,6 +116,13 @@ for (const { title, block, reason, detail } of [
     reason: 'disputed',
     detail: /^invoice \S+ is disputed/,
   },
+  {
+    title: 'money on account covered a part of its invoice',
+    block: ({ testAccount }: Engine, { debtor_id }: Json) =>
+      testAccount.create('/api/v1/payments', { debtor_id, amount: 100, currency: 'EUR' }),
+    reason: 'payment_received',
+    detail: /^the customer has paid since the reminder was planned/,
+  },
 ]) {
   t.test(`a message is not sent again if ${title} while its worker was dead`, async (t) => {
     const engine = await startEngine(t)
@@ -129,6 +136,57 @@ for (const { title, block, reason, detail } of [
     matches(t, await engine.messages(), [{ status: 'suppressed', ...suppressed }])
   })
 }
+
+t.test('an approval lapses if its invoice is paid while the worker is dead', async (t) => {
+  const engine = await startEngine(t)
+  const { id: invoice_id } = await engine.createInvoiceAwaitingApproval()
+  await engine.decide({ approve: true })
+  await crashAfterSendCheck(engine)
+  const payment = { invoice_id, amount: 10_000, currency: 'EUR' }
+  await engine.testAccount.create('/api/v1/payments', payment)
+  await engine.planAndSendAt('2026-11-24T08:02:00.000Z')
+  const suppressed = { status: 'suppressed', suppression_reason: 'invoice_paid' }
+  matches(t, (await engine.messages()).at(-1), { ...suppressed, approval_status: 'lapsed' })
+})
+
+t.test('only the worker that has the lease of a message records its result', async (t) => {
+  const engine = await startEngine(t)
+  await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  const expired = await crashAfterSendCheck(engine)
+  t.equal(expired.startBefore.toISOString(), '2026-11-24T08:00:05.000Z')
+  engine.testAccount.backend.now = new Date('2026-11-24T08:02:00.000Z')
+  const current = await crashAfterSendCheck(engine)
+  const accepted = { outcome: 'accepted', providerMessageId: null } as const
+  const { database, now } = engine.testAccount.backend
+  const record = (handOver: typeof current) =>
+    database.transaction((tx) => recordHandOverResult(tx, handOver, accepted, now))
+  t.equal(await record(expired), false)
+  t.strictSame(await engine.messageLog(), ['friendly:sending'])
+  t.equal(await record(current), true)
+  t.strictSame(await engine.messageLog(), ['friendly:sent'])
+})
+
+t.test('a message about a reopened invoice is not sent on the day of another', async (t) => {
+  const engine = await startEngine(t)
+  const { id: invoice_id } = await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  const handOver = await crashAfterSendCheck(engine)
+  const { testAccount } = engine
+  const { backend, accountId } = testAccount
+  const payment = { invoice_id, amount: 10_000, currency: 'EUR' }
+  const { id } = await testAccount.create('/api/v1/payments', payment)
+  await backend.database.transaction((tx) =>
+    reversePayment(tx, accountId, id, 'It bounced', BY_OPERATOR),
+  )
+  await engine.plan(MORNING)
+  const accepted = { outcome: 'accepted', providerMessageId: null } as const
+  await backend.database.transaction((tx) =>
+    recordHandOverResult(tx, handOver, accepted, backend.now),
+  )
+  await engine.send('2026-11-24T09:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:sent', 'friendly:scheduled'])
+})
 
 t.test('a payment reports a message that can no longer be cancelled', async (t) => {
   const engine = await startEngine(t)

@@ -271,6 +271,50 @@ t.test('a message is sent only with the text that was approved', async (t) => {
   t.equal(mail?.text?.replaceAll('\r\n', '\n').trim(), sent?.body?.trim())
 })
 
+t.test(
+  'an approved message whose stored text differs from the approved text is not sent',
+  async (t) => {
+    const engine = await startEngine(t)
+    await engine.createInvoiceAwaitingApproval()
+    await engine.decide({ approve: true })
+    const approved = (await engine.messages()).at(-1)
+    await engine.service.setMessage(approved?.id ?? '', { body: 'Pay to another account.' })
+    await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+    t.strictSame((await engine.messageLog()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
+  },
+)
+
+t.test('a new address gets no reminder until an Admin confirms it', async (t) => {
+  const engine = await startEngine(t)
+  const { testAccount, service } = engine
+  const { backend, accountId } = testAccount
+  const { debtor_id } = await engine.createInvoice('2026-11-19')
+  const { email } = await backend.database.read
+    .selectFrom('debtors')
+    .select('email')
+    .where('id', '=', debtor_id)
+    .executeTakeFirstOrThrow()
+  const click = {
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: 'List-Unsubscribe=One-Click',
+  }
+  await service.request('POST', service.unsubscribePathOf(email ?? ''), click)
+  await backend.database.transaction((tx) =>
+    editDebtor(
+      tx,
+      accountId,
+      debtor_id,
+      { email: 'books@jansen-bouw.nl' },
+      { actor: OPERATOR, now: backend.now },
+    ),
+  )
+  await engine.planAndSendAt(MORNING)
+  t.strictSame(await suppressions(engine), ['unsubscribed'])
+  await service.clearSuppression(debtor_id)
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:suppressed', 'friendly:sent'])
+})
+
 t.test('an approval lapses if the address of the debtor changes', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.createInvoiceAwaitingApproval()
