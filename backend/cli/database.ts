@@ -55,7 +55,7 @@ export const databaseCommands: readonly Command[] = [
         )
       }
       const path = resolve(to)
-      const bytes = await createFile(path, (incomplete) =>
+      const bytes = await createFile(path, context.stderr, (incomplete) =>
         backUpSqlite(sqlitePath(url), incomplete),
       )
       const size = bytes.toLocaleString('en-US')

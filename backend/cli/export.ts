@@ -35,7 +35,7 @@ export const exportCommands: readonly Command[] = [
 ]
 
 async function writeFile(context: Context, id: string, to: string): Promise<Output> {
-  const bytes = await createFile(to, async (incomplete) => {
+  const bytes = await createFile(to, context.stderr, async (incomplete) => {
     await using file = await open(incomplete, 'a')
     await writeExport(context, id, (lines) => file.appendFile(lines))
   })

@@ -3,22 +3,51 @@
  * its name ends with `.partial`.
  */
 import { randomUUID } from 'node:crypto'
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
+import { hostname } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { Writable } from 'node:stream'
+import { isOrphaned } from '../background/leases.ts'
 
 /** The suffixes of a database and of the files that SQLite may create beside it. */
 const SUFFIXES = ['', '-journal', '-wal', '-shm']
 
 /**
+ * The end of the name of an incomplete file, e.g. `.4711@host.<uuid>.partial`: which process writes the file. Files of
+ * earlier versions do not name a process.
+ */
+const INCOMPLETE =
+  /\.(?:(?<pid>\d+)@(?<host>.+)\.)?[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\.partial$/
+
+/**
+ * A file that was not written to for this time is abandoned: a process that creates a file writes all the time, except
+ * while it checks a backup. If it were still running, it would report that its file is missing.
+ */
+const ABANDONED_MS = 12 * 3_600_000
+
+/**
+ * First removes incomplete files in the same directory that killed processes have left, and reports them to `stderr`.
  * `write` receives the path of an empty file that only its owner can read, and fills it. Resolves with the number of
  * bytes. If `write` throws, or SIGINT, SIGTERM or SIGHUP ends the process, no file remains.
  */
 export async function createFile(
   path: string,
+  stderr: Writable,
   write: (incomplete: string) => Promise<void>,
 ): Promise<number> {
   if (existsSync(path)) throw new Error(`${path} already exists. Name a file that does not exist.`)
   // The name is unique. With a common name, one run could rename a file that another run is still writing.
-  const incomplete = `${path}.${randomUUID()}.partial`
+  const incomplete = `${path}.${process.pid}@${hostname()}.${randomUUID()}.partial`
+  removeAbandoned(dirname(path), stderr)
   const stopListening = removeOnSignal(incomplete)
   try {
     closeSync(openSync(incomplete, 'wx', 0o600))
@@ -33,6 +62,41 @@ export async function createFile(
   } finally {
     stopListening()
   }
+}
+
+function removeAbandoned(directory: string, stderr: Writable): void {
+  for (const path of listAbandoned(directory)) {
+    try {
+      remove(path)
+      stderr.write(`Removed ${path}, which a killed command had left incomplete.\n`)
+    } catch (error) {
+      // The file may belong to another user. The new file does not depend on it.
+      stderr.write(`${path} was left by a killed command, and cannot be removed: ${error}\n`)
+    }
+  }
+}
+
+function listAbandoned(directory: string): string[] {
+  return namesIn(directory).flatMap((name) => {
+    const writer = INCOMPLETE.exec(name)
+    const path = join(directory, name)
+    return writer !== null && isAbandoned(path, writer.groups) ? [path] : []
+  })
+}
+
+/** Returns no names if the directory cannot be read. If no file can be created in it either, that step reports the cause. */
+function namesIn(directory: string): string[] {
+  try {
+    return readdirSync(directory)
+  } catch {
+    return []
+  }
+}
+
+function isAbandoned(path: string, { pid, host }: Partial<Record<string, string>> = {}): boolean {
+  if (pid !== undefined && host !== undefined && isOrphaned(`${host}:${pid}`)) return true
+  const modifiedAtMs = statSync(path, { throwIfNoEntry: false })?.mtimeMs
+  return modifiedAtMs !== undefined && modifiedAtMs < Date.now() - ABANDONED_MS
 }
 
 /** Removes the file if a signal ends the process, until the returned function is called. */

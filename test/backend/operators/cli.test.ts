@@ -6,9 +6,11 @@ import {
   readdirSync,
   readFileSync,
   statSync,
+  utimesSync,
   writeFileSync,
   writeSync,
 } from 'node:fs'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { findKeysByDigest } from '../../../backend/api-keys/api-keys.ts'
@@ -335,6 +337,31 @@ t.test('a backup or an export that a signal ends leaves no incomplete file behin
     t.strictSame(await exited, [null, signal])
     t.strictSame(created(), [])
   }
+})
+
+t.test('a backup removes the incomplete files of killed commands, and no others', async (t) => {
+  // Regression: after SIGKILL, the incomplete file, which contains personal data, stayed until a person deleted it.
+  const { directory, run } = await prepareCli(t)
+  const killed = spawn(process.execPath, ['--eval', '0'], { stdio: 'ignore' })
+  await once(killed, 'exit')
+  const uuid = '01234567-89ab-cdef-0123-456789abcdef'
+  const left = [
+    `a.db.${killed.pid}@${hostname()}.${uuid}.partial`,
+    `b.db.7@elsewhere.${uuid}.partial`,
+  ]
+  const kept = [
+    ...[`c.db.${process.pid}@${hostname()}.${uuid}.partial`, `d.db.7@elsewhere.${uuid}.partial`],
+    ...[`e.ndjson.${uuid}.partial`, 'mine.partial'],
+  ]
+  const old = new Date(Date.now() - 13 * 3_600_000)
+  for (const name of [...left, ...kept, `${left[0]}-journal`])
+    writeFileSync(join(directory, name), '')
+  for (const name of [left[1] ?? '', 'mine.partial']) utimesSync(join(directory, name), old, old)
+  const { code, stderr } = await run('database', 'backup', '--to', join(directory, 'new.db'))
+  t.equal(code, 0)
+  for (const name of left) matches(t, stderr, containing(`Removed ${join(directory, name)}`))
+  const present = readdirSync(directory).filter((name) => name.includes('.partial'))
+  t.strictSame(present.toSorted(), kept.toSorted())
 })
 
 t.test('help lists the commands, and explains a single command', async (t) => {
