@@ -3,29 +3,29 @@
  * stored these times in the invoices, so reading them is much faster than computing a preview of the reminders.
  */
 import { type SqlBool, sql } from 'kysely'
+import { addDays, todayIn } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
-
-/** The maximum number of invoices that the page Home reads to count the upcoming reminders. */
-const INVOICES_MAX = 400
+import type { AccountRow } from '../database/tables.ts'
 
 /** The next reminder about one invoice. It may be part of one message about several invoices of the debtor. */
-export interface UpcomingReminder {
+interface UpcomingReminder {
   readonly debtorId: string
   /** The time from which the reminder may be sent. */
   readonly at: string
 }
 
-export interface UpcomingReminders {
+interface UpcomingReminders {
   readonly reminders: readonly UpcomingReminder[]
-  /** Whether there are more than `INVOICES_MAX` reminders, of which only the earliest are returned. */
+  /** Whether there are more than `max` reminders, of which only the earliest are returned. */
   readonly isTruncated: boolean
 }
 
 /** Returns the reminders before `until` to debtors that are chased and can be reached, earliest first. */
-export async function listUpcomingReminders(
+async function listUpcomingReminders(
   reader: Reader,
   accountId: string,
   until: Date,
+  max: number,
 ): Promise<UpcomingReminders> {
   const rows = await reader
     .selectFrom('invoices')
@@ -44,10 +44,46 @@ export async function listUpcomingReminders(
     .where('debtors.chasing_status', '=', 'active')
     .where('debtors.contactability_email', '=', 'ok')
     .orderBy('invoices.chasing_next_action_at')
-    .limit(INVOICES_MAX + 1)
+    .limit(max + 1)
     .execute()
   const reminders = rows
-    .slice(0, INVOICES_MAX)
+    .slice(0, max)
     .flatMap(({ debtor_id, at }) => (at === null ? [] : [{ debtorId: debtor_id, at }]))
-  return { reminders, isTruncated: rows.length > INVOICES_MAX }
+  return { reminders, isTruncated: rows.length > max }
+}
+
+/** How many debtors have a reminder on each day, and whether more than the allowed number of invoices would have to be read. */
+export interface UpcomingDays {
+  readonly days: readonly { readonly date: string; readonly debtors: number }[]
+  readonly isTruncated: boolean
+}
+
+/**
+ * Counts the debtors to be reminded on each of the next days, in the reminders about the `max` invoices with the earliest
+ * times. Debtors are counted rather than invoices, because a debtor receives at most one reminder a day.
+ */
+export async function countUpcomingDebtors(
+  reader: Reader,
+  { id, timezone }: Pick<AccountRow, 'id' | 'timezone'>,
+  now: Date,
+  { days: dayCount, max }: { readonly days: number; readonly max: number },
+): Promise<UpcomingDays> {
+  const until = new Date(now.getTime() + dayCount * 86_400_000)
+  const { reminders, isTruncated } = await listUpcomingReminders(reader, id, until, max)
+  const today = todayIn(timezone, now)
+  const debtors = new Map<string, Set<string>>()
+  // Many reminders have the same time.
+  for (const [at, atThisTime] of Map.groupBy(reminders, (reminder) => reminder.at)) {
+    const day = todayIn(timezone, new Date(at))
+    // A reminder whose time has already passed is sent today.
+    const date = day < today ? today : day
+    const ofDay = debtors.get(date) ?? new Set()
+    for (const { debtorId } of atThisTime) ofDay.add(debtorId)
+    debtors.set(date, ofDay)
+  }
+  const days = Array.from({ length: dayCount }, (_, index) => {
+    const date = addDays(today, index)
+    return { date, debtors: debtors.get(date)?.size ?? 0 }
+  })
+  return { days, isTruncated }
 }

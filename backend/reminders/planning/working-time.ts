@@ -26,13 +26,16 @@ export interface WorkingTime {
 export function createWorkingTime(timezone: string, holidays: readonly string[]): WorkingTime {
   const closed = new Set(holidays)
   const windows = new Map<string, readonly [opens: number, closes: number]>()
-  let last: { readonly time: number; readonly day: string } | undefined
+  const days = new Map<number, string>()
 
-  /** Caches the last result, because callers repeat the same instant. */
+  /** Caches the results, because the reminders of a batch have few different times. */
   function dayOf(instant: Date): string {
     const time = instant.getTime()
-    if (last?.time !== time) last = { time, day: todayIn(timezone, instant) }
-    return last.day
+    const cached = days.get(time)
+    if (cached !== undefined) return cached
+    const day = todayIn(timezone, instant)
+    days.set(time, day)
+    return day
   }
 
   function windowOf(day: string): readonly [opens: number, closes: number] {

@@ -11,7 +11,7 @@ import { renderPage } from '../shell/layout.ts'
 import { METHOD_WORDS, renderMessageStatus, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, type TimeContext, timeAgo } from '../shell/words.ts'
-import { DETAILED_CURRENCIES_MAX, type Overview } from './overview.ts'
+import { DETAILED_CURRENCIES_MAX, INVOICES_MAX, type Overview } from './overview.ts'
 
 const PATH = '/settings'
 
@@ -224,8 +224,8 @@ const weekdayOf = calendarDateFormat('en-GB', { weekday: 'short' })
 const dayAndMonth = calendarDateFormat('en-GB', { day: 'numeric', month: 'short' })
 
 function renderWeek({ reminders, oldInvoices, today }: Overview): Html {
-  const largest = Math.max(...reminders.days.map(({ customers }) => customers), 1)
-  const total = reminders.days.reduce((sum, { customers }) => sum + customers, 0)
+  const largest = Math.max(...reminders.days.map(({ debtors }) => debtors), 1)
+  const total = reminders.days.reduce((sum, { debtors }) => sum + debtors, 0)
   return html`<section aria-labelledby="week-title"><div class="heading"><h2 id="week-title">Reminders in the next seven days</h2>
 <a href="/settings/reminders">Calendar</a></div>
 <div class="card">${
@@ -234,10 +234,10 @@ function renderWeek({ reminders, oldInvoices, today }: Overview): Html {
       : html`<table class="week"><caption class="unseen">Customers to be reminded, by day</caption>
 <thead><tr>${reminders.days.map(({ date }) => html`<th scope="col"${date === today && html` aria-current="date"`}><time datetime="${date}">${weekdayOf(date)}<span>${dayAndMonth(date)}</span></time></th>`)}</tr></thead>
 <tbody><tr>${reminders.days.map(
-          ({ customers }) =>
-            html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (customers / largest) * 40).toFixed(2)}" width="10" height="${((customers / largest) * 40).toFixed(2)}"/></svg>${customers === 0 ? html`<span class="hint">–</span>` : html`<strong>${customers.toLocaleString('en')}</strong>`}</td>`,
+          ({ debtors }) =>
+            html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (debtors / largest) * 40).toFixed(2)}" width="10" height="${((debtors / largest) * 40).toFixed(2)}"/></svg>${debtors === 0 ? html`<span class="hint">–</span>` : html`<strong>${debtors.toLocaleString('en')}</strong>`}</td>`,
         )}</tr></tbody></table>
-<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${reminders.isTruncated && ' Only the earliest 400 invoices are counted; the calendar shows all.'}</p>`
+<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${reminders.isTruncated && ` Only the earliest ${INVOICES_MAX} invoices are counted; the calendar shows all.`}</p>`
   }${renderOldInvoicesHint(oldInvoices)}</div></section>`
 }
 

@@ -1,5 +1,5 @@
 /** Reads the data of Home. The cost is limited, however many invoices the account has. */
-import { addDays, todayIn } from '../../calendar/calendar.ts'
+import { todayIn } from '../../calendar/calendar.ts'
 import type { MessageRow, PaymentRow, Reader, WebhookEndpointRow } from '../../database/tables.ts'
 import { readBalances } from '../../debtors/balances.ts'
 import {
@@ -10,7 +10,7 @@ import {
   readDueByAge,
 } from '../../debtors/due-totals.ts'
 import { type OldInvoices, readOldInvoices } from '../../invoices/old-invoices.ts'
-import { listUpcomingReminders } from '../../invoices/upcoming-reminders.ts'
+import { countUpcomingDebtors, type UpcomingDays } from '../../invoices/upcoming-reminders.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
@@ -27,6 +27,8 @@ const SHOWN_MAX = 5
 export const DETAILED_CURRENCIES_MAX = 3
 /** For how many days Home shows the upcoming reminders. */
 const DAYS = 7
+/** Home counts the customers to be reminded in the reminders about this many invoices at most. */
+export const INVOICES_MAX = 400
 const UNREACHABLE_MAX = 1000
 /** The largest number of busy keys that Home lists. */
 const BUSY_KEYS_MAX = 10
@@ -36,11 +38,6 @@ export interface LargestDebtor {
   readonly name: string
   readonly outstanding: number
   readonly overdue: number
-}
-
-export interface ReminderDay {
-  readonly date: string
-  readonly customers: number
 }
 
 export interface Overview {
@@ -53,7 +50,7 @@ export interface Overview {
   readonly archivedDue: ReadonlyMap<string, DueByAge>
   /** The largest debtors by currency, for the first `DETAILED_CURRENCIES_MAX` currencies of `due`. */
   readonly largestDebtors: ReadonlyMap<string, readonly LargestDebtor[]>
-  readonly reminders: { readonly days: readonly ReminderDay[]; readonly isTruncated: boolean }
+  readonly reminders: UpcomingDays
   /** Invoices that were past due when they were created; no reminder is sent about them. */
   readonly oldInvoices: OldInvoices
   /** The number of reminders that wait for approval. */
@@ -96,7 +93,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
   ] = await Promise.all([
     readDueByAge(reader, accountId, today),
     readArchivedDueByAge(reader, accountId, today),
-    readReminderDays(reader, session, now, today),
+    countUpcomingDebtors(reader, session.account, now, { days: DAYS, max: INVOICES_MAX }),
     readOldInvoices(reader, accountId),
     countAwaitingApproval(reader, accountId),
     listCurrenciesWithoutPaymentDetails(reader, accountId),
@@ -170,32 +167,6 @@ async function readLargestDebtors(
       }),
     ]),
   )
-}
-
-/**
- * Counts the customers to be reminded on each day. Customers are counted rather than invoices, because a customer
- * receives at most one reminder a day.
- */
-async function readReminderDays(
-  reader: Reader,
-  { account: { id, timezone } }: Session,
-  now: Date,
-  today: string,
-): Promise<Overview['reminders']> {
-  const until = new Date(now.getTime() + DAYS * 86_400_000)
-  const { reminders, isTruncated } = await listUpcomingReminders(reader, id, until)
-  const customers = new Map<string, Set<string>>()
-  for (const { debtorId, at } of reminders) {
-    const day = todayIn(timezone, new Date(at))
-    // A reminder whose time has already passed is sent today.
-    const date = day < today ? today : day
-    customers.set(date, (customers.get(date) ?? new Set()).add(debtorId))
-  }
-  const days = Array.from({ length: DAYS }, (_, index) => {
-    const date = addDays(today, index)
-    return { date, customers: customers.get(date)?.size ?? 0 }
-  })
-  return { days, isTruncated }
 }
 
 async function readSteps(reader: Reader, accountId: string): Promise<Overview['steps']> {

@@ -1,16 +1,14 @@
 /**
  * Computes each preview of reminders once for concurrent requests. For an account with thousands of customers, the
  * computation takes seconds. A slow preview is therefore cached for a while, and shown with the time at which its
- * computation began. A request that would wait too long receives a page with a link that reloads the page; a JSON
- * request receives 503.
+ * computation began. A request does not wait for the whole computation: meanwhile, the page shows the previous preview
+ * or, if there is none, how many customers have a reminder scheduled. A JSON request receives 503.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PreviewedMessage } from '../../reminders/preview.ts'
 
-/** The longest wait of a page request; the timeout of gateways is ten seconds. */
-const WAIT_MS = 5000
 /** Previews that took longer are cached. */
-const SLOW_MS = 1000
+export const SLOW_MS = 1000
 const CACHED_MS = 120_000
 /** How many previews are cached or shared while they are computed. Each can take twenty megabytes of memory. */
 const CACHED_MAX = 4
@@ -24,23 +22,26 @@ export interface Preview {
 interface Computation {
   readonly preview: Promise<Preview>
   /** Undefined while the computation runs. */
-  tookMs: number | undefined
+  result: Preview | undefined
+  /** The result of the computation before; undefined as soon as this computation has a result. */
+  previous: Preview | undefined
   readonly startedAt: Date
 }
 
 export interface Previews {
   /**
-   * Resolves with undefined if the preview is not computed within `waitMs`. Requests with the same `key` get the same
-   * preview.
+   * Resolves with the current preview or, if it is not computed within `waitMs`, with the previous one, which is outdated.
+   * `preview` is undefined if there is no previous one. Requests with the same `key` get the same preview.
    */
   get(
     key: string,
     now: Date,
+    waitMs: number,
     compute: () => Promise<readonly PreviewedMessage[]>,
-  ): Promise<Preview | undefined>
+  ): Promise<{ readonly preview: Preview | undefined; readonly isOutdated: boolean }>
 }
 
-export function createPreviews(waitMs = WAIT_MS): Previews {
+export function createPreviews(): Previews {
   const computations = new Map<string, Computation>()
 
   function start(
@@ -50,7 +51,9 @@ export function createPreviews(waitMs = WAIT_MS): Previews {
   ): Computation {
     const startedAtMs = performance.now()
     const preview = compute().then((messages) => ({ messages, at: now }))
-    const computation: Computation = { preview, tookMs: undefined, startedAt: now }
+    const last = computations.get(key)
+    const previous = last?.result ?? last?.previous
+    const computation: Computation = { preview, result: undefined, previous, startedAt: now }
     // Moves the key to the end, because the loop removes the first keys.
     computations.delete(key)
     computations.set(key, computation)
@@ -59,9 +62,10 @@ export function createPreviews(waitMs = WAIT_MS): Previews {
       computations.delete(oldest)
     }
     preview.then(
-      () => {
-        computation.tookMs = performance.now() - startedAtMs
-        const isSlow = computation.tookMs >= SLOW_MS
+      (result) => {
+        computation.result = result
+        computation.previous = undefined
+        const isSlow = performance.now() - startedAtMs >= SLOW_MS
         if (!isSlow && computations.get(key) === computation) computations.delete(key)
       },
       () => computations.delete(key),
@@ -69,19 +73,20 @@ export function createPreviews(waitMs = WAIT_MS): Previews {
     return computation
   }
 
-  function isFresh({ tookMs, startedAt }: Computation, now: Date): boolean {
-    return tookMs === undefined || now.getTime() - startedAt.getTime() < CACHED_MS
+  function isFresh({ result, startedAt }: Computation, now: Date): boolean {
+    return result === undefined || now.getTime() - startedAt.getTime() < CACHED_MS
   }
 
   return {
-    async get(key, now, compute) {
+    async get(key, now, waitMs, compute) {
       const known = computations.get(key)
-      const { preview } =
+      const computation =
         known !== undefined && isFresh(known, now) ? known : start(key, now, compute)
       const timer = new AbortController()
       const timeout = delay(waitMs, undefined, { signal: timer.signal })
       try {
-        return await Promise.race([preview, timeout.catch(() => undefined)])
+        const current = await Promise.race([computation.preview, timeout.catch(() => undefined)])
+        return { preview: current ?? computation.previous, isOutdated: current === undefined }
       } finally {
         timer.abort()
       }

@@ -3,6 +3,7 @@ import { Problem, temporarilyUnavailable } from '../../../shared/contract/proble
 import { isCalendarDate } from '../../calendar/calendar.ts'
 import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
 import { readOldInvoices } from '../../invoices/old-invoices.ts'
+import { countUpcomingDebtors } from '../../invoices/upcoming-reminders.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { readChasingSettings } from '../../reminders/chasing-settings.ts'
 import { previewReminders } from '../../reminders/preview.ts'
@@ -17,7 +18,15 @@ const PATH = '/settings/reminders'
 const DAYS_DEFAULT = 14
 const DAYS_MAX = 31
 
-export function reminderPages(): readonly SessionPage[] {
+/** The page is shown after this time with what is known by then. */
+const PAGE_WAIT_MS = 1000
+/** A script gets 503 after this time; the timeout of gateways is ten seconds. */
+const JSON_WAIT_MS = 5000
+
+/** Until the preview is computed, customers are counted in the reminders about this many invoices at most. */
+const SCHEDULED_MAX = 20_000
+
+export function reminderPages(pageWaitMs = PAGE_WAIT_MS): readonly SessionPage[] {
   const previews = createPreviews()
   return [
     {
@@ -27,10 +36,18 @@ export function reminderPages(): readonly SessionPage[] {
         const { read } = database
         const { id: accountId } = session.account
         const { days, day } = parseQuery(query)
-        const preview = await previews.get(`${accountId} ${days}`, now, () =>
-          previewReminders(read, accountId, now, days),
+        const waitMs = wantsJson ? JSON_WAIT_MS : pageWaitMs
+        const { preview, isOutdated } = await previews.get(
+          `${accountId} ${days}`,
+          now,
+          waitMs,
+          () => previewReminders(read, accountId, now, days),
         )
-        if (preview === undefined && wantsJson) throw previewNotReady()
+        if (isOutdated && wantsJson) throw previewNotReady()
+        const scheduled =
+          preview === undefined
+            ? await countUpcomingDebtors(read, session.account, now, { days, max: SCHEDULED_MAX })
+            : undefined
         const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
         const awaitingApproval = await countAwaitingApproval(read, accountId)
         await updateTotalsOf(database, accountId)
@@ -41,7 +58,7 @@ export function reminderPages(): readonly SessionPage[] {
         )
         const view = {
           ...{ session, now, daysAhead: days, day, preview, holidays, chaseFrom, awaitingApproval },
-          ...{ currenciesWithoutPaymentDetails, oldInvoices },
+          ...{ isOutdated, scheduled, currenciesWithoutPaymentDetails, oldInvoices },
         }
         return {
           json: listOf(preview?.messages.map(renderPreviewed) ?? [], null),

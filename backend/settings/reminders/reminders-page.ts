@@ -3,11 +3,13 @@ import { addDays, daysBetween, todayIn } from '../../calendar/calendar.ts'
 import { calendarDateFormat, dateFormats } from '../../calendar/date-formats.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { OldInvoices } from '../../invoices/old-invoices.ts'
+import type { UpcomingDays } from '../../invoices/upcoming-reminders.ts'
 import { type LadderStage, STAGES } from '../../reminders/planning/ladder.ts'
 import type { PreviewedMessage } from '../../reminders/preview.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderPage } from '../shell/layout.ts'
 import { reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-words.ts'
+import { listPath } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural, timeAgo } from '../shell/words.ts'
 import { renderStopDialog } from './kill-switch-routes.ts'
@@ -30,8 +32,12 @@ export interface RemindersView {
   readonly daysAhead: number
   /** The only day that the page shows; undefined for all days. */
   readonly day: string | undefined
-  /** Undefined while the preview is being computed. */
+  /** Undefined while the first preview is being computed. */
   readonly preview: Preview | undefined
+  /** Whether a newer preview is being computed. */
+  readonly isOutdated: boolean
+  /** The customers to be reminded, by day; undefined if there is a preview. */
+  readonly scheduled: UpcomingDays | undefined
   readonly holidays: readonly string[]
   /** No reminders are sent about invoices that fell due before this date. */
   readonly chaseFrom: string | null
@@ -59,16 +65,32 @@ export function renderReminders(frame: Frame, view: RemindersView): Html {
 ${isAdmin && frame.killSwitch?.scope !== 'account' && html`<a class="button danger" href="/settings/kill-switch" data-dialog="stop-dialog">Stop all reminders</a>`}</div>
 ${renderReminderTabs(PATH, awaitingApproval)}
 ${renderMissingPaymentDetails(currenciesWithoutPaymentDetails, isAdmin)}
-${preview === undefined ? renderPreviewPending() : renderPreview(view, preview)}
+${preview === undefined ? renderScheduled(view) : renderPreview(view, preview)}
 ${isAdmin && renderStopDialog(frame)}`
   return renderPage(frame, { title: 'Reminders', section: PATH, main })
 }
 
-/** Shown while the preview is being computed, which takes seconds for accounts with thousands of customers. */
-function renderPreviewPending(): Html {
-  return html`<div class="card empty"><p><strong>The preview is still being computed.</strong></p>
-<p class="hint">This takes a few seconds, because many of your customers owe something.</p>
-<p><a class="button" href="${PATH}">Reload</a></p></div>`
+/**
+ * Shows what is known while the first preview is being computed, which takes seconds for accounts with thousands of
+ * customers. The script then loads the page again.
+ */
+function renderScheduled({ scheduled, day, daysAhead, oldInvoices }: RemindersView): Html {
+  const busy = scheduled?.days.filter(({ debtors }) => debtors > 0) ?? []
+  const address = listPath(PATH, { days: String(daysAhead), day })
+  return html`<p class="lead" data-reload>The reminders are still being computed, because many of your customers owe something. This takes a few seconds. <a href="${address}">Reload</a></p>
+${renderOldInvoicesHint(oldInvoices)}
+<section aria-labelledby="scheduled"><h2 id="scheduled">Scheduled so far</h2>
+${
+  busy.length === 0
+    ? html`<p class="card hint">No reminder is scheduled on these days.</p>`
+    : html`<table class="keys ledger dense"><caption class="unseen">Customers to be reminded, by day</caption>
+<thead><tr><th scope="col">Day</th><th scope="col" class="amount">Customers</th></tr></thead>
+<tbody>${busy.map(
+        ({ date, debtors }) =>
+          html`<tr><th scope="row" data-label="Day">${longDay(date)}</th><td data-label="Customers" class="amount">${debtors.toLocaleString('en')}</td></tr>`,
+      )}</tbody></table>`
+}
+<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${scheduled?.isTruncated && ' Not all invoices are counted yet, so there are more on the last of these days and later.'}</p></section>`
 }
 
 function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
@@ -94,7 +116,7 @@ ${renderOldInvoicesHint(view.oldInvoices)}
 ${renderCalendar(days, day)}
 ${planned.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
 ${(day === undefined || planned.length === 0) && blocked.length > 0 && renderBlocked(blocked)}
-<p class="hint">Computed ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}. A customer who pays, disputes the invoice or is paused before a reminder is due does not receive it. The preview assumes that every reminder is approved immediately.
+<p class="hint">Computed ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}. ${view.isOutdated && html`A newer preview is being computed: <a href="${listPath(PATH, { days: String(view.daysAhead), day })}">reload</a> the page in a few seconds. `}A customer who pays, disputes the invoice or is paused before a reminder is due does not receive it. The preview assumes that every reminder is approved immediately.
 ${view.chaseFrom !== null && html`No reminders are sent about invoices that fell due before ${view.chaseFrom}. <a href="/settings/schedule">Schedule</a>`}</p>`
 }
 

@@ -1,26 +1,29 @@
 // Concurrent requests for the preview of reminders, and its cache.
 import t from 'tap'
-import { createPreviews } from '../../../backend/settings/reminders/previews.ts'
+import { createPreviews, SLOW_MS } from '../../../backend/settings/reminders/previews.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
 
 const NOW = new Date('2026-11-21T10:15:00.000Z')
+const WAIT_MS = 60_000
+const currentAt = (at: Date) => ({ preview: { messages: [], at }, isOutdated: false })
 
 t.test(
   'a request during a computation shares its result, or gets none if the computation takes too long',
   async (t) => {
-    const previews = createPreviews(20)
+    const previews = createPreviews()
     const finish: ((messages: readonly never[]) => void)[] = []
     const compute = () => new Promise<readonly never[]>((resolve) => finish.push(resolve))
     const early = await Promise.all([
-      previews.get('a', NOW, compute),
-      previews.get('a', NOW, compute),
+      previews.get('a', NOW, 1, compute),
+      previews.get('a', NOW, 1, compute),
     ])
-    t.strictSame(early, [undefined, undefined])
+    const none = { preview: undefined, isOutdated: true }
+    t.strictSame(early, [none, none])
     t.equal(finish.length, 1, 'the preview is computed once')
-    const waiting = previews.get('a', NOW, compute)
+    const waiting = previews.get('a', NOW, WAIT_MS, compute)
     finish[0]?.([])
-    t.strictSame(await waiting, { messages: [], at: NOW })
-    const other = previews.get('a', NOW, compute)
+    t.strictSame(await waiting, currentAt(NOW))
+    const other = previews.get('a', NOW, WAIT_MS, compute)
     finish[1]?.([])
     await other
     t.equal(finish.length, 2, 'a quick result is not cached')
@@ -30,6 +33,26 @@ t.test(
 t.test('a failed computation is repeated at the next request', async (t) => {
   const previews = createPreviews()
   const fail = () => Promise.reject(new Error('the database is unavailable'))
-  await rejectsWith(t, previews.get('a', NOW, fail), { message: 'the database is unavailable' })
-  t.strictSame(await previews.get('a', NOW, async () => []), { messages: [], at: NOW })
+  await rejectsWith(t, previews.get('a', NOW, WAIT_MS, fail), {
+    message: 'the database is unavailable',
+  })
+  t.strictSame(await previews.get('a', NOW, WAIT_MS, async () => []), currentAt(NOW))
+})
+
+t.test('while an outdated preview is computed again, it is still known', async (t) => {
+  // Only a slow preview is cached.
+  const previews = createPreviews()
+  const finish: ((messages: readonly never[]) => void)[] = []
+  const compute = () => new Promise<readonly never[]>((resolve) => finish.push(resolve))
+  await previews.get('a', NOW, 1.1 * SLOW_MS, compute)
+  finish[0]?.([])
+  t.strictSame(await previews.get('a', NOW, WAIT_MS, compute), currentAt(NOW), 'it is cached')
+  t.equal(finish.length, 1)
+  const later = new Date(NOW.getTime() + 120_000)
+  const outdated = await previews.get('a', later, 1, compute)
+  t.strictSame(outdated, { ...currentAt(NOW), isOutdated: true })
+  const waiting = previews.get('a', later, WAIT_MS, compute)
+  t.equal(finish.length, 2, 'it is computed once')
+  finish[1]?.([])
+  t.strictSame(await waiting, currentAt(later))
 })

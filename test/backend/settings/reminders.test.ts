@@ -1,8 +1,10 @@
 // Reminders in Settings: the preview, approvals, the schedule, and the kill switch.
 import t, { type Test } from 'tap'
+import { getAccount } from '../../../backend/accounts/accounts.ts'
 import { addDays } from '../../../backend/calendar/calendar.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
 import { createInvoice } from '../../../backend/invoices/invoices.ts'
+import { reminderPages } from '../../../backend/settings/reminders/reminder-routes.ts'
 import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
@@ -408,3 +410,33 @@ t.test('a Member can read all pages of reminders, but not decide or change anyth
   }
   t.equal((await mia.page(`/settings/approvals/${messageId}/approve`)).status, 403)
 })
+
+// Regression: the page was empty after five seconds if many customers owe something.
+t.test(
+  'before the preview is computed, the page counts the customers with a reminder',
+  async (t) => {
+    const { engine, backend, accountId, ada } = await startEngineWithUsers(t)
+    for (const dueOn of ['2026-11-20', '2026-11-20', '2026-11-23'])
+      await engine.createInvoice(dueOn)
+    await engine.plan('2026-11-21T10:15:00.000Z')
+    const [page] = reminderPages(0)
+    const { timezone } = await getAccount(backend.database.read, accountId)
+    const session = { user: { role: 'admin' }, account: { id: accountId, timezone, isDemo: false } }
+    const request = {
+      session,
+      query: new URLSearchParams('days=10'),
+      now: backend.now,
+      wantsJson: false,
+    }
+    const response = await page?.handle(request as never, { database: backend.database } as never)
+    const frame = { session, csrfToken: '', flash: null, killSwitch: undefined }
+    const { text = '' } = response?.page?.(frame as never) ?? {}
+    matches(
+      t,
+      text,
+      /data-reload>.*still being computed.*href="\/settings\/reminders\?days=10">Reload</s,
+    )
+    matches(t, text, /class="amount">2<\/td>.*class="amount">1<\/td>/s)
+    matches(t, (await ada.page('/settings/reminders')).text, /To be sent/)
+  },
+)

@@ -108,6 +108,9 @@ addEventListener('pageshow', (event) => {
   }
 })
 
+// The page shows only what is known so far. The next response waits for the rest.
+if (document.querySelector('[data-reload]')) setTimeout(() => location.reload(), 1000)
+
 // An action that takes several requests, such as an import, continues without another click.
 document.querySelector('form[data-continue] button')?.click()
 
