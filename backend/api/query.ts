@@ -20,10 +20,10 @@ export function parseQuery<S extends QuerySchema>(
 ): QueryOf<S> {
   const values: Record<string, unknown> = {}
   for (const { name, text } of parameters) {
-    const field = Object.hasOwn(schema, name) ? schema[name] : undefined
-    if (field === undefined) throw unknownParameter(name)
+    const valueCheck = Object.hasOwn(schema, name) ? schema[name] : undefined
+    if (valueCheck === undefined) throw unknownParameter(name)
     if (Object.hasOwn(values, name)) throw invalidParameter(name, 'can be sent only once')
-    const value = check(field, text)
+    const value = check(valueCheck, text)
     if (value instanceof Rejection) throw invalidParameter(name, value.detail)
     values[name] = value
   }

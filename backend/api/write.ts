@@ -36,8 +36,8 @@ export interface WriteOptions<Body> {
   readonly originalIdMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
   /**
-   * Called after a rejection: finds the resource that an earlier request with the key created, even if its stored
-   * response has expired. `same` is whether the body would create an equal resource.
+   * Called if the body or `create` is rejected: finds the resource that an earlier request with the same idempotency
+   * key created, even if its stored response has expired. `same` is whether the body would create an equal resource.
    */
   recall?(
     reader: Reader,
@@ -54,6 +54,7 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
       checkWritable(call.caller, services.baseUrl)
       checkMediaType(call.headers)
       const key = readIdempotencyKey(call.headers, options.idempotencyKey)
+      // A POST has no query parameters, so this rejects every parameter.
       parseQuery({}, parametersOf(call.query))
       const sent = parseJsonObject(call.payload)
       const today = todayIn(call.caller.account.timezone, call.now)

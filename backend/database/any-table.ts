@@ -1,10 +1,12 @@
-/** Access to tables whose names are known only at run time, for code that treats many tables alike. */
+/**
+ * Access to tables whose names are known only at run time, for code that treats many tables alike. The compiler does
+ * not check the names of these tables and their columns, so the caller must pass valid ones.
+ */
 import type { Kysely } from 'kysely'
 import type { Reader, Transaction } from './tables.ts'
 
 type AnyTables = Kysely<Record<string, Record<string, unknown>>>
 
-/** The caller must pass valid names of tables and columns. */
 export function readAnyTable(read: Reader): Pick<AnyTables, 'selectFrom'> {
   return read as unknown as AnyTables
 }

@@ -1,10 +1,13 @@
-/** Runs Kysely over one `DatabaseConnection`, for both engines. A pool may present itself as one. */
+/**
+ * Runs Kysely over one `DatabaseConnection`, for both engines. The object may distribute its statements over the
+ * connections of a pool.
+ */
 import { type DatabaseConnection, type Dialect, type Driver, Kysely } from 'kysely'
 import { setDirectConnection } from './prepared.ts'
 
 const NO_TRANSACTION = 'Transactions are not begun through Kysely'
 
-/** Sends every statement over `connection`. */
+/** Sends every statement over `connection`; prepared statements bypass Kysely. */
 export function kyselyOver<T>(
   connection: DatabaseConnection,
   dialect: Omit<Dialect, 'createDriver'>,
@@ -16,7 +19,7 @@ export function kyselyOver<T>(
   return db
 }
 
-/** Transactions are started and ended outside of Kysely. */
+/** Transactions are begun and ended outside of Kysely. */
 class SingleConnection implements Driver {
   readonly #connection: DatabaseConnection
 

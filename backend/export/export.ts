@@ -1,11 +1,11 @@
 /**
- * Exports an account as lines of JSON: a header, each row, and finally the numbers of rows, without which a file
- * is incomplete. Rows are read in pages, so that memory does not grow with the account.
+ * Exports an account as lines of JSON: a header, each row, and finally the number of rows of each table. A file without
+ * this last line is incomplete. Rows are read in pages, so that memory does not grow with the account.
  */
 import { sql } from 'kysely'
 import { readAnyTable } from '../database/any-table.ts'
 import type { AccountRow, Reader } from '../database/tables.ts'
-import { EXPORTED, type ExportedTable } from './tables.ts'
+import { EXPORTED_TABLES, type ExportedTable } from './tables.ts'
 
 const FORMAT = 'receivables-account-export/1'
 
@@ -17,18 +17,18 @@ export interface ExportProgress {
   end(): void
 }
 
-/** `read` must be a snapshot. Yields batches of whole lines. */
+/** `read` must read from one snapshot, so that all pages and counts agree. Yields batches of whole lines. */
 export async function* exportAccount(
   read: Reader,
   account: AccountRow,
   now: Date,
   progress: ExportProgress,
 ): AsyncGenerator<string> {
-  const tables = EXPORTED.map(({ name }) => name)
+  const tables = EXPORTED_TABLES.map(({ name }) => name)
   const head = { format: FORMAT, account_id: account.id, exported_at: now.toISOString(), tables }
   yield line({ export: head })
   const rows: Record<string, number> = {}
-  for (const table of EXPORTED) {
+  for (const table of EXPORTED_TABLES) {
     let count = 0
     const total = await countRows(read, table, account.id)
     // A single page needs no progress report.
@@ -55,18 +55,16 @@ async function* readPages(
   accountId: string,
 ): AsyncGenerator<readonly Row[]> {
   const key = sql.join(table.key.map((column) => sql.ref(column)))
-  let after: Row | undefined
+  const isAfter = (row: Row) =>
+    sql<boolean>`(${key}) > (${sql.join(table.key.map((name) => row[name]))})`
+  let last: Row | undefined
   for (;;) {
-    const last = after
     const all = selectOwned(read, table, accountId)
-    const rest =
-      last === undefined
-        ? all
-        : all.where(sql<boolean>`(${key}) > (${sql.join(table.key.map((name) => last[name]))})`)
-    const rows: readonly Row[] = await rest.selectAll().orderBy(key).limit(PAGE_ROWS).execute()
+    const remaining = last === undefined ? all : all.where(isAfter(last))
+    const rows: readonly Row[] = await remaining.selectAll().orderBy(key).limit(PAGE_ROWS).execute()
     if (rows.length > 0) yield rows
     if (rows.length < PAGE_ROWS) return
-    after = rows.at(-1)
+    last = rows.at(-1)
   }
 }
 

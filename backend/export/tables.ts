@@ -9,7 +9,7 @@ export interface ExportedTable {
   readonly name: string
   /** The columns of the primary key, in order. */
   readonly key: readonly string[]
-  /** Returns the condition for the account's rows; by default, their `account_id`. */
+  /** Returns the condition for the account's rows. Without it, the table has the column `account_id`. */
   owned?(accountId: string): RawBuilder<SqlBool>
   /** The columns whose text is JSON. They are exported as JSON. */
   readonly json?: readonly string[]
@@ -21,7 +21,7 @@ export interface ExportedTable {
 const BY_API_KEY = (accountId: string) =>
   sql<SqlBool>`key_id in (select id from api_keys where account_id = ${accountId})`
 
-export const EXPORTED: readonly ExportedTable[] = [
+export const EXPORTED_TABLES: readonly ExportedTable[] = [
   {
     name: 'accounts',
     key: ['id'],

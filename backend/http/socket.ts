@@ -16,7 +16,7 @@ export async function removeStaleSocket(path: string): Promise<void> {
   })
   if (found === undefined) return
   if (!found.isSocket()) throw new Error(`BACKEND_SOCKET ${path} exists and is not a socket`)
-  if (await isListenedOn(path))
+  if (await mayBeListenedOn(path))
     throw new Error(`BACKEND_SOCKET ${path} is in use by another process`)
   await unlink(path)
 }
@@ -26,15 +26,15 @@ export async function openSocketToGroup(path: string): Promise<void> {
   await chmod(path, SOCKET_MODE)
 }
 
-function isListenedOn(path: string): Promise<boolean> {
+function mayBeListenedOn(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path)
-    const settle = (isListening: boolean) => {
+    const finish = (mayBeListening: boolean) => {
       socket.destroy()
-      resolve(isListening)
+      resolve(mayBeListening)
     }
-    socket.once('connect', () => settle(true))
-    // A refused connection shows that no process listens anymore. After any other error, the file is kept.
-    socket.once('error', (error: NodeJS.ErrnoException) => settle(error.code !== 'ECONNREFUSED'))
+    socket.once('connect', () => finish(true))
+    // A refused connection shows that no process listens anymore. After any other error, a process may be listening.
+    socket.once('error', (error: NodeJS.ErrnoException) => finish(error.code !== 'ECONNREFUSED'))
   })
 }

@@ -1,7 +1,9 @@
 /**
- * A hold blocks the chasing of an invoice. It is either a decision of a person, or the pause after a payment, which ends
- * after a week, or when the invoice is fully paid. While the invoice is disputed or fully paid, its hold is stored and
- * has no effect; the hold applies again when the dispute is resolved or the payment is reversed.
+ * A hold blocks the chasing of an invoice. It is either a decision of a person, or the pause after a payment, which
+ * ends after a week, or when the invoice is fully paid. While a hold applies, it is in the columns `chasing_status`,
+ * `chasing_next_action_at` (its end) and `chasing_blocked_reason`. While the invoice is disputed or fully paid, the
+ * hold has no effect and is stored in `chasing_hold` and `chasing_hold_until`; it applies again when the dispute is
+ * resolved or the payment is reversed.
  */
 import type { InvoiceRow, LazyInvoiceRow } from '../database/tables.ts'
 
@@ -9,11 +11,12 @@ import type { InvoiceRow, LazyInvoiceRow } from '../database/tables.ts'
 export const DISPUTED = 'disputed'
 export const PAYMENT_RECEIVED = 'payment_received'
 
-/** Decisions remain in force until a person resumes chasing. `history` is the decision about an old invoice. */
+/** Decisions remain in force until a person resumes chasing. `history` is the decision not to chase an old invoice. */
 const DECISIONS = ['history', 'approval_rejected'] as const
 
 type Hold = Pick<InvoiceRow, 'chasing_hold' | 'chasing_hold_until'>
 
+/** In the two columns, this means that no hold is stored; a hold may apply nevertheless. */
 export const NO_HOLD = { chasing_hold: null, chasing_hold_until: null } as const
 
 export const BLOCKED_BY_DISPUTE = {
@@ -23,8 +26,8 @@ export const BLOCKED_BY_DISPUTE = {
 } as const
 
 /**
- * Returns the hold that applies to the invoice, or the stored hold if the invoice is disputed. For any other
- * fully paid invoice, returns no hold: the caller must read the stored hold itself.
+ * Returns the hold that applies to the invoice, or the stored hold if the invoice is disputed. For a fully paid invoice
+ * that is not disputed, returns no hold: the caller must read the stored hold itself.
  */
 export function holdOf(invoice: LazyInvoiceRow): Hold {
   const { chasing_blocked_reason: reason, chasing_next_action_at: until } = invoice

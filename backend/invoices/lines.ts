@@ -16,7 +16,7 @@ export interface Line {
   readonly quantity: Quantity
   readonly unit_amount: number
   readonly tax_amount: number
-  /** quantity × unit_amount without tax, rounded once. */
+  /** quantity × unit_amount without tax, rounded to the minor unit. */
   readonly amount: number
 }
 
@@ -32,7 +32,10 @@ export interface TotalsRejection {
   readonly members: Readonly<Record<string, unknown>>
 }
 
-/** Checks the client's `amount` against the total of the lines. At least one of the two must be given. */
+/**
+ * Returns the amount and the lines of an invoice. The client sends the amount, the lines or both; if it sends both, its
+ * `amount` must be the total of the lines, with taxes.
+ */
 export function totalsOf(
   amount: number | undefined,
   lines: readonly NewLine[],

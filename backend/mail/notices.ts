@@ -1,6 +1,6 @@
 /**
- * Notices are mails to users, e.g. about a disabled webhook endpoint. A notice is recorded in the transaction
- * that causes it. Its recipients are determined later, when it is dispatched.
+ * Notices are mails to users and invited people, e.g. about a disabled webhook endpoint. A notice is recorded in the
+ * transaction of the change that it reports. Its recipients are determined later, when it is dispatched.
  */
 
 import { createId } from '../../shared/contract/id.ts'
@@ -76,7 +76,7 @@ export interface NoticeDetails {
     /** The address of the client that sent the last wrong code. */
     readonly address: string | null
   }
-  /** A reminder as a customer would receive it, sent to the user. `subject_id` is the user. */
+  /** A reminder as a customer would receive it, sent to the user who requested it. `subject_id` is the user. */
   readonly 'user.test_reminder': {
     readonly email: string
     readonly stage: Stage

@@ -5,7 +5,10 @@ const PREVIEW_CHARS_MAX = 200
 /** The preview uses only the beginning of a body, because removing hostile markup from a long reply is slow. */
 const BODY_CHARS_MAX = 4000
 
-/** Masks `ap@acme.example` as `a•••@acme.example`, and a telephone number except its last three digits. */
+/**
+ * Masks `ap@acme.example` as `a•••@acme.example`, a telephone number except its last three digits, and any other
+ * recipient entirely.
+ */
 export function maskRecipient(recipient: string): string {
   const at = recipient.lastIndexOf('@')
   if (at > 0) return `${[...recipient][0]}${MASK}${recipient.slice(at)}`

@@ -21,7 +21,7 @@ import { reschedulePostponedMessages, rescheduleUnapprovedMessages } from './res
 
 export interface ChasingSettings {
   readonly ladder: Ladder
-  /** Sorted calendar dates on which nothing is sent. */
+  /** Sorted calendar dates on which no reminders are sent. */
   readonly holidays: readonly string[]
   /** Invoices that were due before this date are never chased. If it is null, all invoices are chased. */
   readonly chaseFrom: string | null
@@ -85,6 +85,8 @@ export async function changeChasingSettings(
     .values({ account_id: accountId, blocked_by: null, ...row })
     .onConflict((conflict) => conflict.column('account_id').doUpdateSet(row))
     .execute()
+  // The send check cancels messages that the new date excludes. It checks those that await approval now, so that nobody
+  // approves them in vain, and all others when they are due.
   if (settings.chaseFrom !== before.chaseFrom)
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
   if (`${settings.holidays}` !== `${before.holidays}`)
@@ -146,6 +148,7 @@ function checkSettings(
   const isLadderUnchanged = STAGES.every((stage) => ladder[stage] === stored[stage])
   const errors = [...(isLadderUnchanged ? [] : findLadderErrors(ladder)), ...dateErrors]
   if (errors.length > 0) throw fieldErrorsProblem(errors)
+  // The stages always have this order, because `changesOf` compares JSON.
   const { courtesy, friendly, reminder, firm, final } = ladder
   return {
     ladder: { courtesy, friendly, reminder, firm, final },

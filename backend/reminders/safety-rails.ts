@@ -13,7 +13,7 @@ import type {
 } from '../database/tables.ts'
 import { isReservedAddress } from '../mail/addresses.ts'
 import { activationCountOf, type KillSwitch } from './kill-switch.ts'
-import type { CoveredInvoice, Facts } from './planning/facts.ts'
+import type { Facts, MessageInvoice } from './planning/facts.ts'
 
 export type RefusalReason =
   | 'kill_switch'
@@ -104,7 +104,10 @@ export function findRefusal(situation: Situation): Refusal | undefined {
   return firstRefusal(SAFETY_RAILS, situation)
 }
 
-/** Like `findRefusal`, but without the `demo` safety rail, which blocks sample data. */
+/**
+ * Like `findRefusal`, but without the `demo` safety rail, so that previews and approvals can be tried out with sample
+ * data and with addresses that are reserved for tests.
+ */
 export function findRefusalIgnoringDemo(situation: Situation): Refusal | undefined {
   return firstRefusal(
     SAFETY_RAILS.filter((rail) => rail !== demo),
@@ -167,7 +170,7 @@ function debtorPaused(situation: Situation): Refusal | undefined {
   }
   if (chasing !== 'active' && !isPauseOver(debtor, now)) {
     const detail = `reminders to the customer are ${chasing}${reason === null ? '' : `: ${reason}`}`
-    // A bounce also pauses the debtor. The bounce then explains more than the pause does.
+    // The pause may be a consequence of a bounce. Why the address is unusable then explains more than the pause does.
     return addressSuppressed(situation) ?? { reason: 'debtor_paused', detail }
   }
   const paused = messageInvoicesOf(message).find(
@@ -209,7 +212,7 @@ function notPayable({ message }: Situation): Refusal | undefined {
   return { reason: 'invoice_paid', detail: `invoice ${found.number} is ${status}` }
 }
 
-/** The reason `payment_received` is part of the API. It also stands for a credit. */
+/** The reason `payment_received` is part of the API. It also stands for a credit, which is no payment. */
 function paymentReceived({ message }: Situation): Refusal | undefined {
   const found = messageInvoicesOf(message).find(
     ({ state, amountDue }) => state !== undefined && state.amount_due < amountDue,
@@ -250,14 +253,14 @@ function approvalExpired({ message, now }: Situation): Refusal | undefined {
   return { reason: 'approval_expired', detail: 'the reminder was not approved in time' }
 }
 
-/** Returns the invoices that the message is about, each with its current state; none if there is no message. */
+/** Returns the invoices that the message is about, each as planned and in its current state; none without a message. */
 function messageInvoicesOf(
   message: Situation['message'],
-): readonly (CoveredInvoice & { readonly state: InvoiceState | undefined })[] {
+): readonly (MessageInvoice & { readonly state: InvoiceState | undefined })[] {
   if (message === undefined) return []
-  return message.facts.invoices.map((covered) => ({
-    ...covered,
-    state: message.invoices.get(covered.id),
+  return message.facts.invoices.map((planned) => ({
+    ...planned,
+    state: message.invoices.get(planned.id),
   }))
 }
 

@@ -38,8 +38,8 @@ export function totpStep(now: Date): number {
 }
 
 /**
- * Returns the step of the code; undefined if the code is wrong. The clock of a phone may be one step off.
- * Steps up to `lastStep` are rejected, so that a code cannot be used twice.
+ * Returns the step of the code; undefined if the code is wrong or was used before. The clock of a phone may be one step
+ * off. `lastStep` is the step of the last code that was used: codes of this step and of earlier ones are rejected.
  */
 export function matchTotp(
   secret: string,
@@ -57,21 +57,24 @@ export function matchTotp(
 
 /**
  * Returns the code as the app shows it. People also type it with a space or a hyphen, or with the digits of their
- * script. A text that cannot be a code becomes empty, so that it is wrong.
+ * script. A text that cannot be a code becomes empty, which matches no code.
  */
 function plainCode(entered: string): string {
   const characters = [...entered.normalize('NFKC').replace(/[^\p{L}\p{N}]/gu, '')]
   return characters.length === DIGITS ? characters.map(asciiDigit).join('') : ''
 }
 
-/** In Unicode, the digits of each script are consecutive and begin with the zero. */
+/**
+ * In Unicode, the ten digits of each script are consecutive and begin with the zero. The digits of the next script may
+ * follow directly.
+ */
 function asciiDigit(character: string): string {
-  const isDigit = (codePoint: number) => /\p{Nd}/u.test(String.fromCodePoint(codePoint))
-  const digit = character.codePointAt(0) ?? 0
-  if (!isDigit(digit)) return character
-  let zero = digit
+  const isDigit = (candidate: number) => /\p{Nd}/u.test(String.fromCodePoint(candidate))
+  const codePoint = character.codePointAt(0) ?? 0
+  if (!isDigit(codePoint)) return character
+  let zero = codePoint
   while (isDigit(zero - 1)) zero--
-  return String((digit - zero) % 10)
+  return String((codePoint - zero) % 10)
 }
 
 function decodeBase32(text: string): Buffer {

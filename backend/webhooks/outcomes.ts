@@ -31,8 +31,8 @@ export interface Outcome {
 }
 
 /**
- * Returns the number of recorded attempts. The others were not recorded, because their leases had expired.
- * `random` returns numbers from 0 to 1.
+ * Returns the number of recorded attempts. The others were not recorded, because their workers no longer had the
+ * leases. `random` returns numbers from 0 to 1, for the jitter of the retry schedule.
  */
 export async function recordOutcomes(
   tx: Transaction,
@@ -42,7 +42,7 @@ export async function recordOutcomes(
   const attempts: WebhookAttemptRow[] = []
   const endpoints = new Map<string, WebhookEndpointRow>()
   // Every backend locks endpoints in this order, which prevents deadlocks.
-  for (const outcome of outcomes.toSorted(byEndpoint)) {
+  for (const outcome of outcomes.toSorted(byEndpointId)) {
     const { endpoint_id: id } = outcome.delivery
     const claimed = await findClaimed(tx, outcome)
     if (claimed === undefined) continue
@@ -50,7 +50,7 @@ export async function recordOutcomes(
     const endpoint = await updateEndpointHealth(tx, before, outcome)
     endpoints.set(id, endpoint)
     const mayRetry = endpoint.status !== 'disabled'
-    const row = await settleDelivery(tx, outcome, claimed, mayRetry, random())
+    const row = await recordDelivery(tx, outcome, claimed, mayRetry, random())
     if (row === undefined) continue
     const attempt = attemptRow(outcome, row.attempts)
     // The response may repeat the event, from which personal data was erased during the attempt.
@@ -61,7 +61,7 @@ export async function recordOutcomes(
   return attempts.length
 }
 
-function byEndpoint({ delivery: a }: Outcome, { delivery: b }: Outcome): number {
+function byEndpointId({ delivery: a }: Outcome, { delivery: b }: Outcome): number {
   if (a.endpoint_id === b.endpoint_id) return 0
   return a.endpoint_id < b.endpoint_id ? -1 : 1
 }
@@ -76,10 +76,10 @@ async function readEndpoint(
   outcomes: readonly Outcome[],
 ): Promise<WebhookEndpointRow> {
   const query = tx.selectFrom('webhook_endpoints').selectAll().where('id', '=', id)
-  const haveSucceeded = outcomes.every(
+  const haveAllSucceeded = outcomes.every(
     ({ delivery, result }) => delivery.endpoint_id !== id || result.succeeded,
   )
-  if (haveSucceeded) {
+  if (haveAllSucceeded) {
     const endpoint = await query.executeTakeFirstOrThrow()
     if (endpoint.failing_since === null && endpoint.hold_until === null) return endpoint
   }
@@ -100,7 +100,7 @@ function findClaimed(tx: Transaction, { delivery }: Outcome): Promise<Claimed | 
 }
 
 /** Returns undefined if the worker no longer has the lease. */
-async function settleDelivery(
+async function recordDelivery(
   tx: Transaction,
   { delivery, result, startedAt, endedAt }: Outcome,
   claimed: Claimed,
@@ -133,7 +133,8 @@ async function updateEndpointHealth(
 ): Promise<WebhookEndpointRow> {
   if (delivery.url !== endpoint.url) return endpoint
   if (result.succeeded) {
-    // A hold that has not ended is kept: an attempt that began before the hold may succeed later.
+    // A hold stops all sending to an overloaded receiver for a time. A hold that has not ended is kept, because this
+    // attempt may have begun before the hold.
     const { hold_until: until } = endpoint
     const hold = until !== null && until > endedAt.toISOString() ? until : null
     if (endpoint.failing_since === null && endpoint.hold_until === hold) return endpoint

@@ -1,6 +1,6 @@
 /**
  * Sends a test event: immediately, without retries, and even to a paused or disabled endpoint. If a shutdown aborts the
- * attempt, a worker sends the event later, like any other delivery.
+ * attempt, the delivery waits for a worker like any other, and is sent only while the endpoint is enabled.
  */
 import { randomUUID } from 'node:crypto'
 import type { Logger } from '../../shared/process/log.ts'
@@ -41,7 +41,7 @@ export async function sendTestEvent(
 ): Promise<string> {
   const claimed = await recordTest(endpoint, type, database, actionContext)
   const sending = deliver(claimed, database, webhooks).catch((error: unknown) => {
-    log.error({ err: error, delivery: claimed.id }, 'test event not recorded')
+    log.error({ err: error, delivery: claimed.id }, 'outcome of a test event not recorded')
   })
   const { promise: timedOut, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, WAIT_MS_MAX)
@@ -50,7 +50,10 @@ export async function sendTestEvent(
   return claimed.id
 }
 
-/** Records the delivery as claimed, so that no worker claims it, and at the last step, so that it is not retried. */
+/**
+ * Records the delivery as claimed, so that no worker claims it, and with only one attempt left in the retry schedule,
+ * so that it is not retried.
+ */
 async function recordTest(
   endpoint: WebhookEndpointRow,
   type: string,
@@ -87,7 +90,7 @@ async function recordTest(
   return claimed
 }
 
-/** A test event is not retried, so its retry schedule needs no random jitter. */
+/** A test event is not retried, so no delay needs jitter. 0.5 would leave a delay unchanged. */
 const noJitter = () => 0.5
 
 async function deliver(

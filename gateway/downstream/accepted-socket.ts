@@ -1,14 +1,12 @@
+/** Reads the bytes of accepted sockets into one shared buffer where Node allows it, which saves CPU time. */
 import { Socket, type SocketConstructorOpts } from 'node:net'
 import { copyBuffer } from '../../shared/process/buffers.ts'
 
-/**
- * The accepted sockets that are not read as streams share this buffer. The bytes of each read are copied before the
- * next read begins.
- */
+/** The bytes of each read are copied from this buffer before the next read, which may be of another socket, begins. */
 const BUFFER = Buffer.alloc(64 * 1024)
 /**
- * When this many bytes were read from a socket, as many as the largest body of a call has, the other sockets get their
- * turn. Without this, libuv would read up to 2 MB from one socket in the same turn of the event loop.
+ * After this many bytes of one socket, the size of the largest body of a call, the other sockets are read. Without
+ * this, libuv would read up to 2 MB from one socket in the same turn of the event loop.
  */
 const BYTES_PER_TURN = 256 * 1024
 

@@ -1,4 +1,7 @@
-/** A connection that has not finished its TLS handshake. No byte of a request has arrived yet. */
+/**
+ * A connection that has not finished its TLS handshake. No byte of a request has arrived yet, so the connection has no
+ * known key and no memory to evict.
+ */
 import type { Socket } from 'node:net'
 import type { Budget, BudgetedConnection } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'
@@ -33,8 +36,8 @@ export class Handshake implements BudgetedConnection {
 }
 
 /**
- * Identifies a connection: a socket and the TLS socket around it have the same id. It includes the local address, because
- * a client may use one port for connections to several addresses of this machine.
+ * Identifies a connection of one listener: a socket and the TLS socket around it have the same id. The id includes the
+ * local address, because a client may use one of its ports for connections to several addresses of this machine.
  */
 export function connectionIdOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`

@@ -68,8 +68,8 @@ interface RenderedProblem {
 }
 
 /**
- * Returns the function that renders the responses to problems. The function keeps what it has rendered of the last
- * problem: under overload, most responses have the same problem.
+ * Returns the function that renders the responses to problems. The function caches what it has rendered of the last
+ * `Problem` object: under overload, most calls are rejected with the same object.
  */
 export function createProblemRenderer(
   baseUrl: string,
@@ -85,7 +85,7 @@ export function createProblemRenderer(
 }
 
 function renderWithoutId(problem: Problem, baseUrl: string): RenderedProblem {
-  // Within a text, JSON escapes quotation marks, so this is always the member of the document.
+  // In texts such as `detail`, JSON escapes quotation marks, so `emptyId` occurs only as the member itself.
   const emptyId = '"request_id":""'
   const document = renderProblem(problem, baseUrl, '')
   const at = document.indexOf(emptyId) + emptyId.length - 1

@@ -1,7 +1,7 @@
 /** Buffers the beginning of a head or a line until its end has arrived, perhaps in many small packets. */
 
 const EMPTY: Buffer = Buffer.alloc(0)
-/** The share of additional memory that is allocated for the next bytes. */
+/** The memory that is allocated in advance for the next bytes, as a share of the bytes that are buffered. */
 const SPARE_SHARE = 1 / 4
 
 export class GrowingBuffer {
@@ -52,7 +52,10 @@ export class GrowingBuffer {
     return bytes
   }
 
-  /** Removes all bytes. Returns the buffer that contained them, so that the caller can release its memory. */
+  /**
+   * Removes all bytes. Returns their memory as a buffer, including memory that was allocated in advance, so that the
+   * caller can release it.
+   */
   clear(): Buffer {
     const { buffer } = this.#bytes
     const memory = buffer === this.#memory ? Buffer.from(buffer) : this.#bytes

@@ -1,13 +1,13 @@
 /**
- * A clock that does not change when the clock of the machine is set. With the clock of the machine, each step forward
- * would end all windows, and their calls would be allowed again.
+ * A clock that does not change when the clock of the machine is set. If windows followed the clock of the machine,
+ * setting it forward would end windows early, and their keys could make more calls than the limit allows.
  */
 
 /**
- * A smaller change of the difference between the two clocks is not followed, so that the end of a window is the same in
- * every response.
+ * A change of the difference between the two clocks is ignored up to this size, so that small corrections of the
+ * machine's clock do not change the end of a window from one response to the next.
  */
-const DIFFERENCE_MS_MAX = 1_000
+const IGNORED_CHANGE_MS_MAX = 1_000
 
 export interface SteadyClock {
   /** Returns whole milliseconds since a fixed time near the epoch. */
@@ -18,13 +18,13 @@ export interface SteadyClock {
 
 export function createSteadyClock(): SteadyClock {
   const now = () => Math.round(performance.timeOrigin + performance.now())
-  let aheadMs = 0
+  let machineAheadMs = 0
   return {
     now,
     toMachineTime(time) {
       const current = Date.now() - now()
-      if (Math.abs(current - aheadMs) > DIFFERENCE_MS_MAX) aheadMs = current
-      return time + aheadMs
+      if (Math.abs(current - machineAheadMs) > IGNORED_CHANGE_MS_MAX) machineAheadMs = current
+      return time + machineAheadMs
     },
   }
 }

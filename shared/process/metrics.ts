@@ -9,7 +9,7 @@ import { asMetric, type Durations, Histogram } from './histogram.ts'
 export type { Counter, Durations, Histogram }
 
 /**
- * A number, or one sample per set of labels. A sample has the label values, in the order of their names, and
+ * A number, or one sample per set of label values. A sample has these values, in the order of `ReadOptions.labels`, and
  * then the number.
  */
 export type Reading = number | readonly (readonly [...labels: string[], value: number])[]
@@ -24,6 +24,7 @@ const READ_MS_MAX = 2_000
 const MISNAMED = ['handles', 'requests', 'resources'].map((kind) => `nodejs_active_${kind}_total`)
 
 interface ReadOptions {
+  /** The names of the labels. */
   readonly labels?: readonly string[]
   readonly aggregator?: Aggregator
 }
@@ -51,7 +52,7 @@ export function createMetrics(processName: string): Metrics {
   const version = readVersion()
   collectDefaultMetrics({ register: registry })
   for (const name of MISNAMED) registry.removeSingleMetric(name)
-  // By default, workers are combined by their average, in which a single blocked worker would not be noticed.
+  // By default, prom-client averages this metric over the workers, and a single blocked worker would not be noticed.
   const lag = registry.getSingleMetric('nodejs_eventloop_lag_p99_seconds')
   if (lag !== undefined) Object.assign(lag, { aggregator: 'max' satisfies Aggregator })
 
@@ -148,13 +149,13 @@ export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<
   }
 }
 
-/** The metrics of a process, in the form that another process can add up. */
+/** The metrics of a process, in the form that another process can combine with those of others (`aggregateFrom`). */
 export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
 /**
- * Combines the metrics of several processes in the way that each metric declares. `query` resolves with
- * snapshots by worker id, undefined for a worker that does not respond. The totals of a process that hangs or has
- * ended are kept: Prometheus would interpret a lower total as a restart, and count the whole total again.
+ * Combines the metrics of several workers, each metric with its aggregator. `query` resolves with snapshots by worker
+ * id, undefined for a worker that does not respond. The last totals of a worker that hangs or has ended are still
+ * included: Prometheus would interpret a lower total as a restart, and count the whole total again.
  */
 export function aggregateFrom(
   query: () => Promise<ReadonlyMap<number, MetricsSnapshot | undefined>>,

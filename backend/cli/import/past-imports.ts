@@ -67,18 +67,18 @@ export const pastImportCommands: readonly Command[] = [
           if (isTakenBack) takenBack += countRecords(step)
         }
       }
-      // A record may have been changed or used after it was planned, and is then kept.
+      // A record that was changed or used after `plan` was read has been kept, so the plan is read again.
       const { kept } = dryRun ? plan : await readPlan()
-      const planned = steps.reduce((sum, step) => sum + countRecords(step), 0)
+      const plannedCount = steps.reduce((sum, step) => sum + countRecords(step), 0)
       const summary = dryRun
-        ? `Records that can be taken back: ${planned}.`
+        ? `Records that can be taken back: ${plannedCount}.`
         : `Records that were taken back: ${takenBack}.`
       const keptRecords = kept.map(({ kind, name, reason }) => `${kind} ${name}: ${reason}`)
       return {
         json: {
           import_id: ID,
           dry_run: dryRun,
-          can_take_back: planned,
+          can_take_back: plannedCount,
           taken_back: takenBack,
           kept,
         },

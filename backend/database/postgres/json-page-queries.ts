@@ -1,5 +1,5 @@
 /**
- * Pages of lists as JSON. The server returns each column of a page as one JSON text, which costs server and
+ * Pages of lists as JSON. PostgreSQL returns each column of a page as one JSON text, which costs PostgreSQL and the
  * backend less CPU time than hundreds of single values, or than one JSON text per row.
  */
 import { LRUCache } from 'lru-cache'
@@ -22,15 +22,16 @@ interface JsonPageQuery {
 export class JsonPageQueries {
   readonly #queries = new LRUCache<string, JsonPageQuery>({ max: STATEMENTS_MAX })
 
-  /** Returns undefined if the columns of the list are not known, or cannot be sent as JSON. */
+  /** Returns undefined if the columns of the list are not known yet (see `add`), or cannot be sent as JSON. */
   find(sql: string): JsonPageQuery | undefined {
     return this.#queries.get(sql)
   }
 
-  /** Adds the statement for `sql`. `fields` are the columns of its first result. */
+  /** Called after `sql` was first run, without JSON. `fields` are the columns of its result, with their types. */
   add(sql: string, fields: readonly pg.FieldDef[]): void {
     if (this.#queries.has(sql)) return
     const columns = fields.map(({ name }) => name)
+    // Columns with the same name could not be distinguished.
     if (new Set(columns).size < columns.length) return
     if (!fields.every(({ dataTypeID }) => AS_IN_JSON.has(dataTypeID) || dataTypeID === INT8)) return
     const large = new Set(
@@ -48,16 +49,16 @@ const AS_IN_JSON = new Set([16, 21, 23, 25, 1043])
 
 /** Converts the columns of a page to rows. */
 export function rowsOf({ columns, large }: JsonPageQuery, texts: readonly unknown[]): Row[] {
-  const lists = columns.map((name, at) => {
+  const valuesByColumn = columns.map((name, at) => {
     const text = texts[at]
     // An empty page has null for each column.
     const values: unknown[] = typeof text === 'string' ? JSON.parse(text) : []
     return large.has(name) ? values.map(largeNumberOf) : values
   })
-  const [first = []] = lists
+  const [first = []] = valuesByColumn
   return first.map((_, index) => {
     const row: Row = {}
-    for (let at = 0; at < columns.length; at++) row[columns[at] ?? ''] = lists[at]?.[index]
+    for (let at = 0; at < columns.length; at++) row[columns[at] ?? ''] = valuesByColumn[at]?.[index]
     return row
   })
 }

@@ -62,6 +62,7 @@ type Prepared = Map<string, readonly Column[]>
 
 const PREPARED = new WeakMap<pg.ClientBase, Prepared>()
 
+/** Resolves even if a statement or the connection fails: the error is part of the outcome. */
 export function sendTogether(
   client: pg.ClientBase,
   statements: readonly Statement[],
@@ -124,7 +125,8 @@ class Batch extends DriverQuery {
   #submitOne(connection: Connection, { text, values, name = '', returnsRows }: Statement): void {
     const isPrepared = this.#prepared.has(name)
     if (!isPrepared) {
-      // An earlier batch may have prepared the statement and then failed.
+      // The server may know the name already, if an earlier batch prepared the statement and then failed. To close an
+      // unknown name is not an error.
       if (name !== '') connection.close({ type: 'S', name })
       connection.parse({ name, text })
     }

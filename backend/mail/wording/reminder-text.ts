@@ -12,7 +12,7 @@ import {
   renderMailHtml,
   renderMailText,
 } from './mail-body.ts'
-import { WORDS } from './reminder-words/by-language.ts'
+import { REMINDER_WORDS } from './reminder-words/by-language.ts'
 import type { ReminderWords } from './reminder-words/words.ts'
 import { defaultWording, fillIn, type Variable, type Wording } from './wording.ts'
 
@@ -83,7 +83,7 @@ export function composeReminder({
   ...content
 }: ReminderContent): MailBody {
   const language = chooseLanguage(content.language)
-  const words = WORDS[language]
+  const words = REMINDER_WORDS[language]
   const name = toOneLine(creditor.name)
   const [first] = invoices
   const isOneInvoice = first !== undefined && invoices.length === 1

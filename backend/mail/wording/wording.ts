@@ -7,7 +7,7 @@ import { type FieldError, fieldErrorsProblem } from '../../validation/field-erro
 import { text } from '../../validation/fields.ts'
 import { type Check, check, Rejection } from '../../validation/rejections.ts'
 import type { Language } from './languages.ts'
-import { WORDS } from './reminder-words/by-language.ts'
+import { REMINDER_WORDS } from './reminder-words/by-language.ts'
 import type { Stage } from './reminder-words/words.ts'
 
 export const WORDING_FIELDS = [
@@ -45,7 +45,7 @@ const REQUIRED_VARIABLES: Readonly<Partial<Record<WordingField, Variable>>> = {
 }
 
 export function defaultWording(stage: Stage, language: Language): Wording {
-  const words = WORDS[language]
+  const words = REMINDER_WORDS[language]
   const [opening, opening_several] = words.opening[stage]
   return {
     subject: words.title[stage]('{invoices}'),

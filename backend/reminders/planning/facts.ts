@@ -9,7 +9,7 @@ export interface Facts {
   /** The stage of the message, which is the highest stage of its invoices. */
   readonly stage: LadderStage
   readonly recipient: string | null
-  readonly invoices: readonly CoveredInvoice[]
+  readonly invoices: readonly MessageInvoice[]
   /** How often kill switches had been activated. If this number has grown since, the message is not sent. */
   readonly timesPutOn: number
   /** The end of the approval period; unused for stages without approval. */
@@ -17,7 +17,7 @@ export interface Facts {
 }
 
 /** An invoice that a message is about, as it was when the message was planned. */
-export interface CoveredInvoice {
+export interface MessageInvoice {
   readonly id: string
   readonly number: string
   readonly dueDate: string
@@ -33,7 +33,7 @@ export interface CoveredInvoice {
 }
 
 /** The amount that a message demands for an invoice, in minor units. */
-export function amountDemanded({ amountDue, onAccount = 0 }: CoveredInvoice): number {
+export function amountDemanded({ amountDue, onAccount = 0 }: MessageInvoice): number {
   return amountDue - onAccount
 }
 

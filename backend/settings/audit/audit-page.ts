@@ -60,7 +60,10 @@ ${ACTION_GROUPS.map(([group, actions]) => html`<optgroup label="${group}">${acti
 ${people.hasMore && html`<p class="hint">“Who” proposes only the newest ${people.emails.length} people. Enter the address of any other person from the list of <a href="/settings/people">people</a>.</p>`}`
 }
 
-/** The folders of the pages of records, by the prefix of their ids. Endpoints are not linked, because they can be deleted. */
+/**
+ * The paths below `/settings` of the pages of records, by the prefix of their ids. Webhook endpoints are not linked,
+ * because they can be deleted.
+ */
 const FOLDERS: ReadonlyMap<string, string> = new Map([
   ['deb', 'customers'],
   ['inv', 'invoices'],

@@ -8,7 +8,12 @@ import { renderDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
-import { KEY_FIELD, type OnceOptions, performOnce, renderKeyField } from '../forms/perform-once.ts'
+import {
+  IDEMPOTENCY_KEY_FIELD,
+  type OnceOptions,
+  performOnce,
+  renderIdempotencyKey,
+} from '../forms/perform-once.ts'
 import { rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
@@ -55,7 +60,7 @@ export const newCustomerPages: readonly SessionPage[] = [
     method: 'POST',
     path: PATH,
     adminsOnly: ADMINS_ONLY,
-    expected: { texts: [...TEXTS, KEY_FIELD], numbers: ['payment_terms_days'] },
+    expected: { texts: [...TEXTS, IDEMPOTENCY_KEY_FIELD], numbers: ['payment_terms_days'] },
     async handle(request, deps) {
       const { session, actionContext, now, fields } = request
       const { account } = session
@@ -111,7 +116,7 @@ function renderForm(frame: Frame, fields: Fields, problem: Problem | undefined):
   const main = html`<p class="back"><a href="${PATH}">Customers</a></p>
 <h1>Add a customer</h1>
 ${renderFaults(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderKeyField(fields)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderIdempotencyKey(fields)}
 <div class="pair">
 <fieldset class="stack"><legend class="title">Contact</legend>${CONTACT.map(renderInput)}</fieldset>
 <div><fieldset class="stack"><legend class="title">Address</legend>${ADDRESS.map(renderInput)}</fieldset></div>

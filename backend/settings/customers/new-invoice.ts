@@ -12,7 +12,12 @@ import { renderInvoice } from '../../invoices/representation.ts'
 import { parseCurrency } from '../../money/money.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
-import { KEY_FIELD, type OnceOptions, performOnce, renderKeyField } from '../forms/perform-once.ts'
+import {
+  IDEMPOTENCY_KEY_FIELD,
+  type OnceOptions,
+  performOnce,
+  renderIdempotencyKey,
+} from '../forms/perform-once.ts'
 import { readAmountText } from '../money/amount-field.ts'
 import { renderPickCustomer } from '../money/pick-customer-page.ts'
 import { invalid, notFound, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
@@ -39,7 +44,7 @@ const LABELS: Readonly<Record<string, string>> = {
   status: 'Status',
 }
 
-const TEXTS = Object.keys(LABELS).filter((name) => name !== 'amount')
+const TEXT_FIELDS = Object.keys(LABELS).filter((name) => name !== 'amount')
 
 export const newInvoicePages: readonly SessionPage[] = [
   {
@@ -68,13 +73,17 @@ export const newInvoicePages: readonly SessionPage[] = [
     method: 'POST',
     path: PATH,
     adminsOnly: ADMINS_ONLY,
-    expected: { texts: [...TEXTS, 'chase_if_overdue', KEY_FIELD], numbers: ['amount'] },
+    expected: {
+      texts: [...TEXT_FIELDS, 'chase_if_overdue', IDEMPOTENCY_KEY_FIELD],
+      numbers: ['amount'],
+    },
     async handle(request, deps) {
       const { session, actionContext, now, fields } = request
       const { id: accountId, timezone } = session.account
       const today = todayIn(timezone, now)
       const response = await performOnce(request, deps, CREATION, async (tx) => {
-        // A customer of another account is reported like an unknown customer.
+        // Throws `not_found`, also for a customer of another account. `createInvoice` would report an invalid field,
+        // but the form has no field for the customer.
         await readDebtor(tx, request)
         const input = newInvoice(validateBody(invoiceBody, bodyOf(fields), today))
         const { payment_terms_days: paymentTermsDays } = await getAccount(tx, accountId)
@@ -120,7 +129,7 @@ async function readDebtor(
 function bodyOf(fields: Fields): JsonObject {
   const chase = fields.text('chase_if_overdue')
   return {
-    ...fields.filledTexts(TEXTS),
+    ...fields.filledTexts(TEXT_FIELDS),
     amount: amountOf(fields),
     chase_if_overdue: chase === '' || chase === 'true',
   }
@@ -150,7 +159,7 @@ function renderForm(
   const main = html`<p class="back"><a href="${back}" translate="no">${debtor.name}</a></p>
 <h1>Enter an invoice</h1>
 ${renderFaults(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderKeyField(entered)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderIdempotencyKey(entered)}
 <input type="hidden" name="debtor_id" value="${debtor.id}">
 <div class="fields">
 <div class="field"><label for="amount">Amount, including tax</label>

@@ -17,7 +17,7 @@ import { renderHidden } from '../shell/layout.ts'
 import type { SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
 
-export const KEY_FIELD = 'idempotency_key'
+export const IDEMPOTENCY_KEY_FIELD = 'idempotency_key'
 /** Visible ASCII, as in the API's header. */
 const KEY_PATTERN = /^[\x21-\x7e]{1,255}$/
 
@@ -49,7 +49,7 @@ export async function performOnce(
     if (!wantsJson) await setFlash(tx, session.token, flash, undo?.())
     return changed
   }
-  if (isKeyOptional && !fields.has(KEY_FIELD)) {
+  if (isKeyOptional && !fields.has(IDEMPOTENCY_KEY_FIELD)) {
     const changed = await deps.database.transaction(performWithFlash)
     return { json: changed, location: location(changed.id) }
   }
@@ -83,7 +83,7 @@ export async function createOnce<Created>(
     created.push(record)
     return record.json
   }
-  if (!request.fields.has(KEY_FIELD)) {
+  if (!request.fields.has(IDEMPOTENCY_KEY_FIELD)) {
     await deps.database.transaction(createFirst)
     return respond(committedOf(created))
   }
@@ -132,12 +132,12 @@ function once(
 }
 
 function keyOf(fields: Fields): string {
-  const key = fields.text(KEY_FIELD)
+  const key = fields.text(IDEMPOTENCY_KEY_FIELD)
   if (KEY_PATTERN.test(key)) return key
   const isMissing = key === ''
   throw new Problem(
     isMissing ? 'idempotency_key_required' : 'idempotency_key_invalid',
-    `Send an ${KEY_FIELD} of 1 to 255 visible ASCII characters, so that a repeated request is not performed twice.`,
+    `Send an ${IDEMPOTENCY_KEY_FIELD} of 1 to 255 visible ASCII characters, so that a repeated request is not performed twice.`,
   )
 }
 
@@ -153,15 +153,15 @@ function fingerprintOf(operation: string, { id, fields }: SessionRequest): strin
  * request may contain other values of these.
  */
 function enteredOf(fields: Fields) {
-  return fields.entries().filter(([name]) => name !== KEY_FIELD)
+  return fields.entries().filter(([name]) => name !== IDEMPOTENCY_KEY_FIELD)
 }
 
 /**
  * Renders the idempotency key of a form that performs an action. A new form gets a key of its own. A form that is shown
  * again keeps its key, because the action may have been performed already, before the user logged in again.
  */
-export function renderKeyField(entered: Fields): Html {
-  return renderHidden(KEY_FIELD, entered.text(KEY_FIELD) || randomUUID())
+export function renderIdempotencyKey(entered: Fields): Html {
+  return renderHidden(IDEMPOTENCY_KEY_FIELD, entered.text(IDEMPOTENCY_KEY_FIELD) || randomUUID())
 }
 
 /**
@@ -169,10 +169,10 @@ export function renderKeyField(entered: Fields): Html {
  * key: its preview page creates the key.
  */
 export function renderExistingIdempotencyKey(entered: Fields): Html | undefined {
-  return entered.has(KEY_FIELD) ? renderKeyField(entered) : undefined
+  return entered.has(IDEMPOTENCY_KEY_FIELD) ? renderIdempotencyKey(entered) : undefined
 }
 
 /** Renders the idempotency key and all entered fields as hidden fields, for a page that sends the form again. */
 export function renderEntered(fields: Fields): Html {
-  return html`${renderKeyField(fields)}${renderKeptFields(enteredOf(fields))}`
+  return html`${renderIdempotencyKey(fields)}${renderKeptFields(enteredOf(fields))}`
 }

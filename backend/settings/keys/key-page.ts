@@ -35,6 +35,8 @@ export function renderKey(
   const { timezone, scopeAllowance } = session.account
   const isAdmin = session.user.role === 'admin'
   const current = usage.hours.at(-1) ?? NO_CALLS
+  // Only gateways know the windows, and the calls that they rejected themselves. They report both.
+  const hasReports = window !== undefined
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
 ${isAdmin && renderActions(row, now)}</div>
@@ -57,7 +59,7 @@ ${operations.length > 0 && renderOperations(operations)}
 ${renderChart('days', 'The last 30 days, by UTC day', usage.days, dayName)}
 ${errors.length > 0 && renderErrors(errors)}
 <p class="hint">The counts are a few seconds behind.${
-    window === undefined &&
+    !hasReports &&
     ` Calls that were rejected for a missing scope or for exceeding the hourly limit are not in
 these charts yet.`
   }</p>
@@ -82,11 +84,15 @@ function renderAddresses({ allowed_addresses }: ApiKeyRow): Html {
     : html`<ul class="chips">${prefixes.map((prefix) => html`<li><code translate="no">${prefix}</code></li>`)}</ul>`
 }
 
+/** The shares of the hourly limit above which the meter becomes amber or red. */
+const USED_LOW = 0.75
+const USED_HIGH = 0.9
+
 function renderWindow({ used, limit, resets_at }: WindowView, timezone: string): Html {
   return html`<strong>${used.toLocaleString('en')}</strong> of ${limit.toLocaleString('en')}
 <span class="hint">${resets_at === null ? 'The next call starts a new hour.' : html`Resets at ${clockTime(resets_at, timezone)}.`}</span>
-<meter class="window" min="0" max="${limit}" low="${Math.floor(limit * 0.75)}" high="${Math.floor(limit * 0.9)}" optimum="0" value="${used}" aria-label="Calls of the current hour"></meter>
-${used >= limit ? html`<span class="badge late">Limit reached</span>` : used >= limit * 0.75 && html`<span class="badge held">Near the limit</span>`}`
+<meter class="window" min="0" max="${limit}" low="${Math.floor(limit * USED_LOW)}" high="${Math.floor(limit * USED_HIGH)}" optimum="0" value="${used}" aria-label="Calls of the current hour"></meter>
+${used >= limit ? html`<span class="badge late">Limit reached</span>` : used >= limit * USED_LOW && html`<span class="badge held">Near the limit</span>`}`
 }
 
 /** Renders the calls since the last full hour. The page shows them until a gateway reports the key's window. */
@@ -106,8 +112,8 @@ function renderChart(
   const total = bars.reduce((sum, bar) => sum + callsOf(bar), 0)
   const largest = Math.max(...bars.map(callsOf))
   const top = topOfScale(largest)
-  const shown = [bars[0], bars[Math.floor(bars.length / 2)], bars.at(-1)]
-  const names = shown.flatMap((bar) => (bar === undefined ? [] : [nameOf(bar.at)]))
+  const labeledBars = [bars[0], bars[Math.floor(bars.length / 2)], bars.at(-1)]
+  const names = labeledBars.flatMap((bar) => (bar === undefined ? [] : [nameOf(bar.at)]))
   const summary = `${title}: ${plural(total, 'call')}, at most ${largest.toLocaleString('en')} in one bar.`
   return html`<section class="card" aria-labelledby="${id}-title">
 <div class="heading"><h2 id="${id}-title">${title}</h2><p class="total">${plural(total, 'call')}</p></div>

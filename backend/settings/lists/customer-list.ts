@@ -90,16 +90,16 @@ const CSV_HEAD = [
   ...['On account', 'ID'],
 ]
 
-/** Returns one line per currency, or one line without amounts if the customer has no balance. */
+/** Returns one line of the CSV file per currency, or one line without amounts if the customer has no balance. */
 function cellsOf(row: DebtorRow, balances: readonly Balance[]): Cell[][] {
-  const own = [row.name, row.external_id, row.email, CONTACT_WORDS[row.contactability_email]]
+  const identity = [row.name, row.external_id, row.email, CONTACT_WORDS[row.contactability_email]]
   const status = row.status === 'archived' ? 'Archived' : 'Active'
-  if (balances.length === 0) return [[...own, status, null, null, null, null, row.id]]
+  if (balances.length === 0) return [[...identity, status, null, null, null, null, row.id]]
   return balances.map((balance) => {
     const money = (amount: number) => moneyDecimal(amount, balance.currency)
     const { overdue, outstanding, unapplied } = balance
     const sums = [money(overdue), money(outstanding), money(unapplied)]
-    return [...own, status, balance.currency, ...sums, row.id]
+    return [...identity, status, balance.currency, ...sums, row.id]
   })
 }
 
@@ -141,7 +141,10 @@ async function parse({ session, query, now }: SessionRequest, read: Reader): Pro
   }
 }
 
-/** Finds customers by words such as name and city, and then by the numbers of their invoices. */
+/**
+ * Finds customers by words such as name and city, and by the numbers of their invoices. If there are too many, those
+ * that match by words are preferred.
+ */
 async function findIds(read: Reader, accountId: string, search: string) {
   const [byWords, byInvoice] = await Promise.all([
     findDebtorsByWords(read, accountId, search, FOUND_MAX),
@@ -199,7 +202,10 @@ function renderFound(count: number): Html {
   return html`<p class="summary">${plural(count, 'customer')} found</p>`
 }
 
-/** Renders the totals of all customers who are not archived, and separately the amounts that archived customers owe. */
+/**
+ * Renders the totals of all customers who are not archived, and separately the amounts that archived customers owe.
+ * `due` includes the archived customers.
+ */
 function renderTotals(due: readonly DueByAge[], archived: readonly DueByAge[]): Html {
   const archivedByCurrency = new Map(archived.map((entry) => [entry.currency, entry]))
   const sums = (kind: 'outstanding' | 'overdue') =>
@@ -210,7 +216,8 @@ function renderTotals(due: readonly DueByAge[], archived: readonly DueByAge[]): 
         return { currency, count, amount: total.amount - omitted.amount }
       })
       .filter(({ count }) => count > 0)
-  // The list of invoices includes the invoices of archived customers, so it may contain more than is counted here.
+  // A total links to the list of the invoices that it counts. This list also contains the invoices of archived
+  // customers, so there is no link if there are any.
   const pathOf = (kind: 'outstanding' | 'overdue', view: 'unpaid' | 'overdue') =>
     archived.some(({ [kind]: { invoices } }) => invoices > 0)
       ? undefined

@@ -12,7 +12,7 @@ import { allocatePayment, type Reallocated } from '../../payments/reallocation.t
 import { renderPayment } from '../../payments/representation.ts'
 import { readReversalTime } from '../../payments/reversal-time.ts'
 import type { NewAllocation } from '../../payments/targets.ts'
-import { KEY_FIELD, renderExistingIdempotencyKey } from '../forms/perform-once.ts'
+import { IDEMPOTENCY_KEY_FIELD, renderExistingIdempotencyKey } from '../forms/perform-once.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { csrfField, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -20,7 +20,7 @@ import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import {
-  ALLOCATIONS,
+  ALLOCATION_FIELDS,
   allocationDefaults,
   parseAllocations,
   readAllocatableInvoices,
@@ -35,7 +35,7 @@ const PATH = '/settings/payments'
 interface LoadedPayment extends Subject {
   readonly payment: PaymentRow
   /** The ids of the invoices to which part of the payment is already allocated. */
-  readonly allocated: readonly string[]
+  readonly allocatedInvoiceIds: readonly string[]
   readonly customerName: string
   readonly invoices: readonly LazyInvoiceRow[]
   readonly timezone: string
@@ -53,20 +53,21 @@ const action: MoneyAction<LoadedPayment, AllocateInput, Reallocated> = {
   operation: 'settings.allocatePayment',
   adminsOnly: 'Only an Admin can allocate payments.',
   flash: 'payment_allocated',
-  undo: ({ payment, allocated }, _done, allocations) => {
+  undo: ({ payment, allocatedInvoiceIds }, _done, allocations) => {
     const ids = allocations.map(({ invoiceId }) => invoiceId)
-    // Undo takes back everything that the payment pays of an invoice, including what it paid before this action.
-    if (ids.some((id) => allocated.includes(id))) return undefined
+    // Undo would remove all that the payment pays of an invoice. If the payment already paid a part of it before this
+    // action, no undo is offered.
+    if (ids.some((id) => allocatedInvoiceIds.includes(id))) return undefined
     const fields = allocations.flatMap(({ invoiceId, amount }) => [
       ['allocations/invoice_id', invoiceId] as const,
       ['allocations/amount', String(amount)] as const,
     ])
     return {
       path: `${PATH}/${payment.id}/undo-allocation`,
-      fields: [...fields, [KEY_FIELD, randomUUID()]],
+      fields: [...fields, [IDEMPOTENCY_KEY_FIELD, randomUUID()]],
     }
   },
-  expected: ALLOCATIONS,
+  expected: ALLOCATION_FIELDS,
   load: loadPayment,
   defaults({ payment, invoices }) {
     const proposed = applyOldestFirst({ amount: payment.unapplied_amount }, [], invoices)
@@ -105,9 +106,9 @@ async function loadPayment(
     )
   }
   const { debtor_id: debtorId, currency } = payment
-  const before = (await readAllocations(reader, accountId, [id])).get(id) ?? []
+  const existing = (await readAllocations(reader, accountId, [id])).get(id) ?? []
   return {
-    allocated: before.map(({ invoice_id }) => invoice_id),
+    allocatedInvoiceIds: existing.map(({ invoice_id }) => invoice_id),
     ...{ accountId, debtorId, payment, timezone, now },
     today: todayIn(timezone, now),
     customerName: (await findDebtor(reader, accountId, debtorId))?.name ?? '',

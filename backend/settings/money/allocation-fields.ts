@@ -21,7 +21,7 @@ import { amountText, readAmountText } from './amount-field.ts'
 const SHOWN_MAX = 40
 
 /** The fields of the table, for `expected` of the pages that receive them. */
-export const ALLOCATIONS: Required<Pick<Expected, 'rows'>> = {
+export const ALLOCATION_FIELDS: Required<Pick<Expected, 'rows'>> = {
   rows: { allocations: { texts: ['invoice_id'], numbers: ['amount'] } },
 }
 

@@ -6,7 +6,7 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import type { Reader, Transaction } from '../../database/tables.ts'
 import type { Html } from '../../html/html.ts'
 import type { Undo } from '../../sessions/flash.ts'
-import { KEY_FIELD, performOnce, renderEntered } from '../forms/perform-once.ts'
+import { IDEMPOTENCY_KEY_FIELD, performOnce, renderEntered } from '../forms/perform-once.ts'
 import { type Labels, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
 import { type Expected, type Fields, fieldsOf } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
@@ -75,7 +75,10 @@ export function moneyActionPages<Loaded extends Subject, Input, Done>(
   action: MoneyAction<Loaded, Input, Done>,
 ): readonly SessionPage[] {
   const { adminsOnly, paths } = action
-  const expected = { ...action.expected, texts: [...(action.expected.texts ?? []), KEY_FIELD] }
+  const expected = {
+    ...action.expected,
+    texts: [...(action.expected.texts ?? []), IDEMPOTENCY_KEY_FIELD],
+  }
   const rerender: NonNullable<SessionPage['rerender']> = async (request, problem, { database }) => {
     if (needsErrorPage(problem)) return undefined
     const loaded = await action.load(database.read, request)

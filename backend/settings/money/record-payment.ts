@@ -14,7 +14,7 @@ import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import {
-  ALLOCATIONS,
+  ALLOCATION_FIELDS,
   allocationDefaults,
   parseAllocations,
   readAllocatableInvoices,
@@ -46,7 +46,7 @@ const action: MoneyAction<LoadedDebtor, RecordInput, RecordedPayment> = {
   expected: {
     texts: ['debtor_id', 'invoice_id', 'currency', 'received_on', 'method', 'reference', 'put_to'],
     numbers: ['amount'],
-    ...ALLOCATIONS,
+    ...ALLOCATION_FIELDS,
   },
   load: loadDebtor,
   defaults: ({ debtor, currency, invoice, invoices, today }) => ({

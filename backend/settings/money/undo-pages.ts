@@ -13,7 +13,12 @@ import { allocatePayment, takeBackAllocation } from '../../payments/reallocation
 import { renderPayment } from '../../payments/representation.ts'
 import { reversePayment } from '../../payments/reversal.ts'
 import type { Undo } from '../../sessions/flash.ts'
-import { KEY_FIELD, type OnceOptions, performOnce, renderKeyField } from '../forms/perform-once.ts'
+import {
+  IDEMPOTENCY_KEY_FIELD,
+  type OnceOptions,
+  performOnce,
+  renderIdempotencyKey,
+} from '../forms/perform-once.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { invalid, notFound, rejectIfReadOnly } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
@@ -21,7 +26,7 @@ import type { FlashName } from '../shell/flash-words.ts'
 import { describedBy, renderFault, renderHidden } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
-import { ALLOCATIONS } from './allocation-fields.ts'
+import { ALLOCATION_FIELDS } from './allocation-fields.ts'
 import { previewEffects } from './effects.ts'
 import { renderEffects } from './preview-page.ts'
 
@@ -81,7 +86,7 @@ const TAKE_BACK: PaymentAction = {
       fields: [
         ['invoice_id', taken.invoice_id],
         ['amount', String(taken.amount)],
-        [KEY_FIELD, randomUUID()],
+        [IDEMPOTENCY_KEY_FIELD, randomUUID()],
       ],
     }
   },
@@ -94,7 +99,7 @@ export const undoPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/undo-allocation`,
     adminsOnly: TAKE_BACK.adminsOnly,
-    expected: { texts: [KEY_FIELD], ...ALLOCATIONS },
+    expected: { texts: [IDEMPOTENCY_KEY_FIELD], ...ALLOCATION_FIELDS },
     handle: (request, deps) =>
       performOnce(request, deps, UNDO_ALLOCATION, (tx) => undoAllocation(tx, request)),
   },
@@ -102,7 +107,7 @@ export const undoPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/redo-allocation`,
     adminsOnly: TAKE_BACK.adminsOnly,
-    expected: { texts: ['invoice_id', KEY_FIELD], numbers: ['amount'] },
+    expected: { texts: ['invoice_id', IDEMPOTENCY_KEY_FIELD], numbers: ['amount'] },
     handle: (request, deps) =>
       performOnce(request, deps, REDO_ALLOCATION, (tx) => redoAllocation(tx, request)),
   },
@@ -196,7 +201,7 @@ function pagesOf(action: PaymentAction): SessionPage[] {
       method: 'POST',
       path,
       adminsOnly,
-      expected: { texts: ['reason', KEY_FIELD, ...texts] },
+      expected: { texts: ['reason', IDEMPOTENCY_KEY_FIELD, ...texts] },
       handle(request, deps) {
         let undo: Undo | undefined
         const options = { ...optionsOf(action), undo: () => undo }
@@ -262,7 +267,7 @@ async function renderQuestion(
 }
 
 function renderFields(hidden: readonly Html[], fields: Fields, problem: Problem | undefined): Html {
-  return html`${renderKeyField(fields)}${hidden}
+  return html`${renderIdempotencyKey(fields)}${hidden}
 <div class="field"><label for="reason">Reason</label>
 <input id="reason" name="reason" value="${fields.text('reason')}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}>${renderFault(problem, 'reason')}</div>`
 }

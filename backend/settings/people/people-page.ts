@@ -3,7 +3,7 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import type { InvitationRow, UserRow } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { NoticeDelivery } from '../../mail/outbox.ts'
-import { renderKeyField } from '../forms/perform-once.ts'
+import { renderIdempotencyKey } from '../forms/perform-once.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import {
   csrfField,
@@ -63,7 +63,7 @@ ${
 }
 <section class="card" aria-labelledby="invite-title"><h2 id="invite-title">Invite someone</h2>
 ${renderFaults(rejected?.problem)}
-<form method="post" action="/settings/people" class="stack" data-once novalidate>${csrfField(frame)}${renderKeyField(entered)}
+<form method="post" action="/settings/people" class="stack" data-once novalidate>${csrfField(frame)}${renderIdempotencyKey(entered)}
 <p class="field"><label for="email">E-mail</label>
 <input id="email" name="email" type="email" value="${entered.text('email')}" autocomplete="off" required${describedBy(rejected?.problem, 'email')}></p>
 ${renderFault(rejected?.problem, 'email')}

@@ -23,7 +23,7 @@ import {
   ROLES,
   setUserStatus,
 } from '../../users/users.ts'
-import { type CreateOnceOptions, createOnce, KEY_FIELD } from '../forms/perform-once.ts'
+import { type CreateOnceOptions, createOnce, IDEMPOTENCY_KEY_FIELD } from '../forms/perform-once.ts'
 import { invitationLink } from '../login/invitation-routes.ts'
 import { invalid } from '../shell/faults.ts'
 import type { FlashName } from '../shell/flash-words.ts'
@@ -69,7 +69,7 @@ export const peoplePages: readonly SessionPage[] = [
     path: PATH,
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
-    expected: { texts: ['email', 'role', KEY_FIELD] },
+    expected: { texts: ['email', 'role', IDEMPOTENCY_KEY_FIELD] },
     handle(request, deps) {
       const { fields, session, actionContext } = request
       const { baseUrl, invitationCodes } = deps

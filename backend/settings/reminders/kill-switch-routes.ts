@@ -21,10 +21,10 @@ export const killSwitchPages: readonly SessionPage[] = [
     method: 'GET',
     path: PATH,
     async handle({ session, now }, deps) {
-      const [installation, own] = await readSwitches(session, deps)
+      const [installationSwitch, accountSwitch] = await readSwitches(session, deps)
       return {
-        json: represent(installation, own),
-        page: (frame) => renderSwitch(frame, { session, installation, own, now }),
+        json: represent(installationSwitch, accountSwitch),
+        page: (frame) => renderSwitch(frame, { session, installationSwitch, accountSwitch, now }),
       }
     },
   },
@@ -41,17 +41,19 @@ function switchPage(position: 'on' | 'off'): SessionPage {
     expected: { texts: ['reason'] },
     async handle({ session, fields, actionContext, performAction }, deps) {
       const reason = fields.text('reason')
+      // Only stopping requires a reason: `setKillSwitch` rejects an empty one.
       const change = on ? { on, reason } : { on, ...(reason !== '' && { reason }) }
       await performAction(on ? 'reminders_stopped' : 'reminders_resumed', (tx) =>
         setKillSwitch(tx, session.account.id, change, actionContext),
       )
-      const [installation, own] = await readSwitches(session, deps)
-      return { json: represent(installation, own), location: PATH }
+      const [installationSwitch, accountSwitch] = await readSwitches(session, deps)
+      return { json: represent(installationSwitch, accountSwitch), location: PATH }
     },
     async rerender({ session, fields, now }, problem, deps) {
-      const [installation, own] = await readSwitches(session, deps)
+      const [installationSwitch, accountSwitch] = await readSwitches(session, deps)
       const rejected = { reason: fields.text('reason'), problem }
-      return (frame) => renderSwitch(frame, { session, installation, own, now }, rejected)
+      return (frame) =>
+        renderSwitch(frame, { session, installationSwitch, accountSwitch, now }, rejected)
     },
   }
 }
@@ -61,55 +63,53 @@ function readSwitches({ account }: Session, { database }: Pick<SettingsDeps, 'da
 }
 
 /** Represents the account's switch, and the switch with which the operator stops the reminders of all accounts. */
-function represent(installation: KillSwitch, own: KillSwitch) {
-  return { ...renderKillSwitch(own), installation: renderKillSwitch(installation) }
+function represent(installationSwitch: KillSwitch, accountSwitch: KillSwitch) {
+  return { ...renderKillSwitch(accountSwitch), installation: renderKillSwitch(installationSwitch) }
 }
 
 interface SwitchView {
   readonly session: Session
   /** The switch with which the operator stops the reminders of all accounts. */
-  readonly installation: KillSwitch
-  /** The account's switch. */
-  readonly own: KillSwitch
+  readonly installationSwitch: KillSwitch
+  readonly accountSwitch: KillSwitch
   readonly now: Date
 }
 
-/** The rejected form, which stops or resumes reminders, and is shown again. */
-interface RejectedSwitch {
+/** A form to stop or resume reminders that was rejected, and is shown again with the problem. */
+interface RejectedForm {
   readonly reason: string
   readonly problem: Problem
 }
 
 function renderSwitch(
   frame: Frame,
-  { session, installation, own, now }: SwitchView,
-  rejected?: RejectedSwitch,
+  { session, installationSwitch, accountSwitch, now }: SwitchView,
+  rejected?: RejectedForm,
 ): Html {
   const times = { now, timezone: session.account.timezone }
   const isAdmin = session.user.role === 'admin'
-  const by =
-    own.changedAt !== null &&
-    html`${timeAgo(own.changedAt, times)} by <span translate="no">${own.changedBy}</span>`
+  const lastChange =
+    accountSwitch.changedAt !== null &&
+    html`${timeAgo(accountSwitch.changedAt, times)} by <span translate="no">${accountSwitch.changedBy}</span>`
   const main = html`<p class="back"><a href="/settings/reminders">Reminders</a></p>
 <h1>Kill switch</h1>
 <p class="lead">While the kill switch is on, no reminder of your account is sent, not even one that is due now. Waiting
 reminders are not sent later either: when you resume, reminders that are then due are planned anew.</p>
 ${
-  installation.isOn &&
+  installationSwitch.isOn &&
   html`<section class="card"><h2>The operator of this service has stopped all reminders</h2>
-<p>${installation.reason}</p><p class="hint">${installation.changedAt !== null && timeAgo(installation.changedAt, times)}</p></section>`
+<p>${installationSwitch.reason}</p><p class="hint">${installationSwitch.changedAt !== null && timeAgo(installationSwitch.changedAt, times)}</p></section>`
 }
 <section class="card stack" aria-labelledby="state">
-<h2 id="state">${own.isOn ? 'Reminders of your account are stopped' : 'Reminders of your account are not stopped'}</h2>
-${own.isOn ? html`<p>${own.reason}</p><p class="hint">Stopped ${by}.</p>` : by && html`<p class="hint">Resumed ${by}.</p>`}
-${isAdmin && own.isOn && renderFaults(rejected?.problem)}
-${isAdmin && (own.isOn ? renderResumeForm(frame) : renderStopForm(frame, rejected))}
+<h2 id="state">${accountSwitch.isOn ? 'Reminders of your account are stopped' : 'Reminders of your account are not stopped'}</h2>
+${accountSwitch.isOn ? html`<p>${accountSwitch.reason}</p><p class="hint">Stopped ${lastChange}.</p>` : lastChange && html`<p class="hint">Resumed ${lastChange}.</p>`}
+${isAdmin && (accountSwitch.isOn ? renderResumeForm(frame, rejected) : renderStopForm(frame, rejected))}
 ${!isAdmin && html`<p class="hint">${ADMINS_ONLY}</p>`}
 </section>`
   return renderPage(frame, { title: 'Kill switch', section: '/settings/reminders', main })
 }
 
-function renderStopForm(frame: Frame, rejected?: RejectedSwitch): Html {
+function renderStopForm(frame: Frame, rejected?: RejectedForm): Html {
   return html`${renderFaults(rejected?.problem)}
 <form method="post" action="${PATH}/on" class="stack" data-once novalidate>${csrfField(frame)}
 <p class="field"><label for="reason">Reason</label>
@@ -119,8 +119,9 @@ ${renderFault(rejected?.problem, 'reason')}
 <p><button class="danger solid">Stop all reminders</button></p></form>`
 }
 
-function renderResumeForm(frame: Frame): Html {
-  return html`<form method="post" action="${PATH}/off" class="stack" data-once>${csrfField(frame)}
+function renderResumeForm(frame: Frame, rejected?: RejectedForm): Html {
+  return html`${renderFaults(rejected?.problem)}
+<form method="post" action="${PATH}/off" class="stack" data-once>${csrfField(frame)}
 <p class="hint">Reminders that are due are planned anew. They are sent in each customer’s business hours, the first ones within a minute if those hours have begun, and at most one a day to each customer. Firm and final reminders wait for approval first.</p>
 <p><button class="primary">Resume reminders</button></p></form>`
 }

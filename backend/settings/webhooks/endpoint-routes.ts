@@ -33,8 +33,8 @@ import type { WebhookServices } from '../../webhooks/webhooks.ts'
 import {
   type CreateOnceOptions,
   createOnce,
-  KEY_FIELD,
-  renderKeyField,
+  IDEMPOTENCY_KEY_FIELD,
+  renderIdempotencyKey,
 } from '../forms/perform-once.ts'
 import { invalid, withFieldLabels } from '../shell/faults.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
@@ -115,7 +115,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       path: ENDPOINTS_PATH,
       adminsOnly: WEBHOOK_ADMINS_ONLY,
       needsRecentPassword: true,
-      expected: { texts: ['url', 'description', KEY_FIELD], lists: ['events'] },
+      expected: { texts: ['url', 'description', IDEMPOTENCY_KEY_FIELD], lists: ['events'] },
       handle: (request, deps) => addEndpoint(request, deps, webhooks),
       rerender: async ({ fields }, problem) =>
         rerenderForm(NEW_ENDPOINT, fields, privateTargets, problem),
@@ -298,7 +298,7 @@ function renderForm(
   const events = fields.has('events') ? fields.list('events') : (stored?.events ?? [])
   const form = {
     ...{ id, stored, url: textOf('url'), description: textOf('description'), events },
-    keyField: id === undefined ? renderKeyField(fields) : undefined,
+    keyField: id === undefined ? renderIdempotencyKey(fields) : undefined,
   }
   return (frame) => renderEndpointForm(frame, form, privateTargets, problem)
 }

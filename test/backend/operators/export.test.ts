@@ -4,7 +4,7 @@ import t from 'tap'
 import { getAccount } from '../../../backend/accounts/accounts.ts'
 import { readShapes } from '../../../backend/database/shape.ts'
 import { exportAccount } from '../../../backend/export/export.ts'
-import { EXPORTED, NOT_EXPORTED } from '../../../backend/export/tables.ts'
+import { EXPORTED_TABLES, NOT_EXPORTED } from '../../../backend/export/tables.ts'
 import {
   type Json,
   openTestAccount,
@@ -53,7 +53,7 @@ t.test('an export has every row of the account and none of another account', asy
   })
   t.strictSame(
     first.export.tables,
-    EXPORTED.map(({ name }) => name),
+    EXPORTED_TABLES.map(({ name }) => name),
   )
   matches(t, last.end.rows, { accounts: 1, debtors: 2, invoices: 2, payments: 1, messages: 1 })
   for (const [table, count] of Object.entries(last.end.rows)) {
@@ -118,9 +118,9 @@ t.test('every table is exported without its secrets, or listed as not exported',
   const url = `sqlite:${join(t.testdir(), 'tables.db')}`
   const database = await openTestDatabase(t, { url })
   const shapes = await database.transaction((tx) => readShapes(tx as unknown as Kysely<unknown>))
-  const named = [...EXPORTED.map(({ name }) => name), ...NOT_EXPORTED]
+  const named = [...EXPORTED_TABLES.map(({ name }) => name), ...NOT_EXPORTED]
   t.strictSame(named.toSorted(), shapes.map(({ name }) => name).toSorted())
-  for (const { name, key, json = [], withheld = [] } of EXPORTED) {
+  for (const { name, key, json = [], withheld = [] } of EXPORTED_TABLES) {
     const shape = shapes.find((found) => found.name === name)
     const columns = shape?.columns.map((column) => column.name) ?? []
     t.strictSame(key, shape?.key, `${name}: primary key`)

@@ -5,4 +5,9 @@ import { FR } from './fr.ts'
 import { NL } from './nl.ts'
 import type { ReminderWords } from './words.ts'
 
-export const WORDS: Readonly<Record<Language, ReminderWords>> = { en: EN, nl: NL, de: DE, fr: FR }
+export const REMINDER_WORDS: Readonly<Record<Language, ReminderWords>> = {
+  en: EN,
+  nl: NL,
+  de: DE,
+  fr: FR,
+}
