@@ -164,14 +164,6 @@ export function renderIdempotencyKey(entered: Fields): Html {
   return renderHidden(IDEMPOTENCY_KEY_FIELD, entered.text(IDEMPOTENCY_KEY_FIELD) || randomUUID())
 }
 
-/**
- * Renders the idempotency key of a form that has already led to its preview page, and is shown again. A new form has no
- * key: its preview page creates the key.
- */
-export function renderExistingIdempotencyKey(entered: Fields): Html | undefined {
-  return entered.has(IDEMPOTENCY_KEY_FIELD) ? renderIdempotencyKey(entered) : undefined
-}
-
 /** Renders the idempotency key and all entered fields as hidden fields, for a page that sends the form again. */
 export function renderEntered(fields: Fields): Html {
   return html`${renderIdempotencyKey(fields)}${renderKeptFields(enteredOf(fields))}`

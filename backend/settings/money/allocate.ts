@@ -12,7 +12,7 @@ import { allocatePayment, type Reallocated } from '../../payments/reallocation.t
 import { renderPayment } from '../../payments/representation.ts'
 import { readReversalTime } from '../../payments/reversal-time.ts'
 import type { NewAllocation } from '../../payments/targets.ts'
-import { IDEMPOTENCY_KEY_FIELD, renderExistingIdempotencyKey } from '../forms/perform-once.ts'
+import { IDEMPOTENCY_KEY_FIELD, renderIdempotencyKey } from '../forms/perform-once.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { csrfField, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -137,7 +137,7 @@ ${renderFaults(problem)}
 ${
   hasNothingToAllocate
     ? html`<p class="card hint">${payment.unapplied_amount === 0 ? 'The whole payment is allocated.' : `The customer owes nothing in ${payment.currency}.`}</p><p><a class="button" href="${back.path}">Back</a></p>`
-    : html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${csrfField(frame)}${renderExistingIdempotencyKey(entered)}
+    : html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${csrfField(frame)}${renderIdempotencyKey(entered)}
 <fieldset class="card" id="allocations"><legend class="title">Open invoices</legend>
 <p class="hint">The oldest invoices are proposed. Change the amounts as you like. Money that you do not allocate stays on account.</p>
 ${renderFault(problem, 'allocations')}${renderAllocationFields(invoices, today, entered, problem)}</fieldset>

@@ -12,7 +12,7 @@ import { renderInvoice } from '../../invoices/representation.ts'
 import { moneyText } from '../../money/money-text.ts'
 import { amount as amountRule } from '../../validation/fields.ts'
 import { check, Rejection } from '../../validation/rejections.ts'
-import { renderExistingIdempotencyKey } from '../forms/perform-once.ts'
+import { renderIdempotencyKey } from '../forms/perform-once.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -101,7 +101,7 @@ function renderForm(
 <h1>Credit invoice <span translate="no">${invoice.number}</span></h1>
 <p class="lead"><span translate="no">${customerName}</span> owes ${renderMoney(invoice.amount_due, invoice.currency)} on this invoice. A credit reduces this amount, in part or in full, and cannot be undone.</p>
 ${renderFaults(problem)}
-<form method="post" action="${path}/credit/preview" class="card stack" novalidate>${csrfField(frame)}${renderExistingIdempotencyKey(entered)}
+<form method="post" action="${path}/credit/preview" class="card stack" novalidate>${csrfField(frame)}${renderIdempotencyKey(entered)}
 <div class="field"><label for="amount">Amount in <span translate="no">${invoice.currency}</span></label>
 <input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFault(problem, 'amount')}</div>
 <div class="field"><label for="reason">Reason</label>

@@ -1,7 +1,7 @@
 /** The pages that record a payment: the form, and the preview. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
-import { renderExistingIdempotencyKey } from '../forms/perform-once.ts'
+import { renderIdempotencyKey } from '../forms/perform-once.ts'
 import type { Fields } from '../shell/fields.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
@@ -30,7 +30,7 @@ export function renderRecordForm(
 <h1>Record a payment</h1>
 ${renderCurrencyLinks(loaded)}
 ${renderFaults(problem)}
-<form method="post" action="${PATH}/preview" class="stack" novalidate>${csrfField(frame)}${renderExistingIdempotencyKey(entered)}
+<form method="post" action="${PATH}/preview" class="stack" novalidate>${csrfField(frame)}${renderIdempotencyKey(entered)}
 <input type="hidden" name="debtor_id" value="${debtor.id}">
 <input type="hidden" name="invoice_id" value="${loaded.invoice?.id ?? ''}">
 <div class="card stack"><div class="fields">

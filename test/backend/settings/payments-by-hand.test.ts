@@ -261,6 +261,25 @@ t.test('of two concurrent allocations of the same money, one is rejected', async
   t.equal(rejected?.json['code'], 'allocation_exceeds_payment')
 })
 
+// Regression: after Back, the browser loads the preview again, which had a new key, so that a second payment was recorded.
+t.test('two previews of one form record one payment', async (t) => {
+  const settings = await startMoneySettings(t)
+  const { ada, debtor } = settings
+  const form = await ada.page(`/settings/payments/new?debtor_id=${debtor.id}`)
+  const given = { amount: '12.50', currency: 'EUR', method: 'cheque' }
+  const entered = formOf(form, '/settings/payments/preview', given)
+  const locations: unknown[] = []
+  for (const _ of [1, 2]) {
+    const preview = await submit(settings, ada, '/settings/payments/preview', entered)
+    const fields = formOf(preview, '/settings/payments')
+    const recorded = await submit(settings, ada, '/settings/payments', fields)
+    locations.push(recorded.headers.get('location'))
+  }
+  const [payment, ...others] = await settings.payments()
+  t.strictSame(others, [])
+  t.strictSame(new Set(locations), new Set([`/settings/payments/${payment.id}`]))
+})
+
 // Regression: the money was allocated to open invoices, although the person chose to keep it on account.
 t.test('the allocation that a person chooses applies instead of the setting', async (t) => {
   const settings = await startMoneySettings(t)
