@@ -84,6 +84,23 @@ for (const [what, bytes, status, body] of PASSED) {
   })
 }
 
+for (const [what, bytes] of [
+  ['with bytes after it', `${RAW_OK}x`],
+  ['of HTTP/1.0', RAW_OK.replace('1.1', '1.0')],
+] as const) {
+  t.test(`after a response ${what}, its connection is not used again`, async (t) => {
+    const used = new Set<Socket>()
+    backend.setBehavior((socket) => {
+      t.notOk(used.has(socket), 'another connection')
+      used.add(socket)
+      socket.write(bytes)
+    })
+    for (let calls = 0; calls < 3; calls++) {
+      matches(t, await call(`${gateway.url}/api/v1/debtors`, READ), { status: 200, text: '{}' })
+    }
+  })
+}
+
 t.test('a backend cannot set headers of the connection or of the gateway', async (t) => {
   const lines = [
     'Connection: close, X-Private',

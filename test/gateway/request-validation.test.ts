@@ -13,6 +13,13 @@ const get = (target: string) => `GET ${target} HTTP/1.1\r\n${HEADERS}\r\n`
 const post = (headers: string, body: string) =>
   `POST /api/v1/debtors HTTP/1.1\r\n${HEADERS}${headers}\r\n${body}`
 
+/** Each name and each value counts as one byte more than it has, for the colon or the line end. */
+function getWithHeaderBytes(bytes: number): string {
+  const headers = `${HEADERS}Connection: close\r\nX-A: `
+  const others = headers.replaceAll(': ', ':').replaceAll('\r\n', '\n').length + 1
+  return `GET /api/v1/me HTTP/1.1\r\n${headers}${'x'.repeat(bytes - others)}\r\n\r\n`
+}
+
 const REJECTED: [what: string, bytes: string, status: number][] = [
   ['a coding that is not chunked', post('Transfer-Encoding: gzip\r\n', ''), 400],
   ['chunked in capitals', post('Transfer-Encoding: CHUNKED\r\n', '0\r\n\r\n'), 400],
@@ -37,6 +44,19 @@ const REJECTED: [what: string, bytes: string, status: number][] = [
   ['a huge length', post('Content-Length: 99999999999999999999\r\n', '{}'), 400],
   ['two lengths', post('Content-Length: 2\r\nContent-Length: 2\r\n', '{}'), 400],
   ['a broken chunk size', post('Transfer-Encoding: chunked\r\n', 'zz\r\n{}\r\n0\r\n\r\n'), 400],
+  [
+    'a chunk size of 13 digits',
+    post('Transfer-Encoding: chunked\r\n', '0000000000002\r\n{}\r\n0\r\n\r\n'),
+    400,
+  ],
+  [
+    '17 KiB of short trailers',
+    post(
+      'Transfer-Encoding: chunked\r\n',
+      `2\r\n{}\r\n0\r\n${`X-A: ${'x'.repeat(95)}\r\n`.repeat(174)}\r\n`,
+    ),
+    431,
+  ],
   ['a body on GET', `GET /api/v1/debtors HTTP/1.1\r\n${HEADERS}Content-Length: 2\r\n\r\n{}`, 400],
   ['a body on DELETE', `DELETE /api/v1/me HTTP/1.1\r\n${HEADERS}Content-Length: 2\r\n\r\n{}`, 400],
   ['no Host', `GET /api/v1/me HTTP/1.1\r\n${AUTH}\r\n`, 400],
@@ -94,6 +114,7 @@ const REJECTED: [what: string, bytes: string, status: number][] = [
     `GET /api/v1/me HTTP/1.1\r\n${HEADERS}X-A: ${'x'.repeat(17_000)}\r\n\r\n`,
     431,
   ],
+  ['one byte of headers too many', getWithHeaderBytes(16 * 1024 + 1), 431],
   [
     '60 KiB of headers',
     `GET /api/v1/me HTTP/1.1\r\n${HEADERS}X-A: ${'x'.repeat(60_000)}\r\n\r\n`,
@@ -119,6 +140,22 @@ for (const [what, bytes, status] of REJECTED) {
     },
   )
 }
+
+t.test('16 KiB of headers are accepted', async (t) => {
+  const { text } = await exchangeBytes(gateway.port, getWithHeaderBytes(16 * 1024))
+  matches(t, text, /^HTTP\/1\.1 200 /)
+})
+
+t.test('a call with two request ids gets another id', async (t) => {
+  const ids = 'X-Request-Id: first\r\nX-Request-Id: second\r\nConnection: close\r\n'
+  const { text } = await exchangeBytes(
+    gateway.port,
+    `GET /api/v1/me HTTP/1.1\r\n${HEADERS}${ids}\r\n`,
+  )
+  const [, id = ''] = /\r\nx-request-id: (req_\w+)\r\n/.exec(text) ?? []
+  matches(t, backend.requests.at(-1)?.headers, { 'x-request-id': id })
+  matches(t, id, /^req_/)
+})
 
 t.test('only the allowed headers of a valid request are forwarded', async (t) => {
   const headers = [
@@ -249,11 +286,13 @@ t.test(
   async (t) => {
     const upgrade =
       'Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n'
-    const { text } = await exchangeBytes(
-      gateway.port,
-      `GET /api/v1/debtors HTTP/1.1\r\n${HEADERS}${upgrade}\r\n`,
-    )
-    matches(t, text, /^HTTP\/1\.1 200 /)
+    for (const offer of [upgrade, upgrade.replace('h2c', 'H2C')]) {
+      const { text } = await exchangeBytes(
+        gateway.port,
+        `GET /api/v1/debtors HTTP/1.1\r\n${HEADERS}${offer}\r\n`,
+      )
+      matches(t, text, /^HTTP\/1\.1 200 /)
+    }
     const posted = await exchangeBytes(
       gateway.port,
       post(`${upgrade}Content-Type: application/json\r\nContent-Length: 2\r\n`, '{}'),

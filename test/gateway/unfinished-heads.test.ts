@@ -1,13 +1,15 @@
 /**
  * Control characters and halves of line ends are rejected before a head is complete, at any alignment in memory. A head
- * or the line before a chunk uses little memory even if it arrives slowly.
+ * or the line before a chunk uses little memory even if it arrives slowly. A response may arrive in single bytes.
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { CALL_BODY_LIMITS } from '../../gateway/downstream/request-body.ts'
+import { createBodyDecoder } from '../../gateway/http1/body-decoder.ts'
 import { RequestReader } from '../../gateway/http1/request-reader.ts'
+import { ResponseReader } from '../../gateway/http1/response-reader.ts'
 import { startListener } from './fixtures/listener.ts'
 
 const BEGIN = 'GET / HTTP/1.1\r\nHost: a\r\nX-A: '
@@ -55,6 +57,49 @@ t.test('half of a line end is rejected, unless the next byte may complete it', a
       t.equal(isRejected(Buffer.from(text), offset), rejects, JSON.stringify(text.slice(-10)))
     }
   }
+})
+
+t.test('the line before a chunk is rejected before its end if it is malformed', async (t) => {
+  const cases: readonly [string, boolean][] = [
+    ['2\r', false],
+    ['2;a="x', false],
+    ['2\n', true],
+    ['2;a=b\n', true],
+    ['2\r\n{}\r', false],
+    ['2\r\n{}x', false],
+    ['2\r\n{}xy', true],
+    [`2;a="${'x'.repeat(16 * 1024 - 5)}`, false],
+    [`2;a="${'x'.repeat(16 * 1024)}`, true],
+    [`2\r\n{}\r\n0\r\nX-A: ${'x'.repeat(16 * 1024)}`, true],
+  ]
+  for (const [text, rejects] of cases) {
+    const decoder = createBodyDecoder({ kind: 'chunked' })
+    let isRejected = false
+    try {
+      decoder.decode(Buffer.from(text), () => {})
+    } catch {
+      isRejected = true
+    }
+    t.equal(isRejected, rejects, JSON.stringify(text.slice(0, 20)))
+  }
+})
+
+t.test('a response can arrive byte by byte, in memory that is used again', async (t) => {
+  const received: unknown[] = []
+  const reader = new ResponseReader({
+    onHead: (status, fields) => received.push(status, ...fields),
+    onData: (part) => received.push(part.toString()),
+    onEnd: (isReusable) => received.push(isReusable),
+  })
+  reader.expect('GET')
+  const memory = Buffer.alloc(1)
+  const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
+  for (const byte of Buffer.from(`${head}00002;a=b\r\n{}\r\n0\r\nX-A: 1\r\n\r\n`)) {
+    memory[0] = byte
+    reader.read(memory)
+    memory.fill('?')
+  }
+  t.strictSame(received, [200, 'transfer-encoding', 'chunked', '{', '}', true])
 })
 
 // Regression: each packet left a copy of the bytes before it as garbage: 50 clients that sent such heads made a
