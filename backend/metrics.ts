@@ -42,7 +42,7 @@ export function createRequestMetrics(metrics: Metrics): RequestMetrics {
   }
 }
 
-/** Records how long transactions wait. */
+/** Returns the durations in which the caller records how long transactions wait. */
 export function createWaitMetrics(metrics: Metrics): Durations {
   const waits = metrics.histogram(
     'receivables_backend_transaction_wait_seconds',
@@ -51,7 +51,7 @@ export function createWaitMetrics(metrics: Metrics): Durations {
   return waits.of()
 }
 
-/** Returns the function that counts each attempt to deliver a webhook. */
+/** Returns the function that counts each attempt to deliver a webhook, and records its duration. */
 export function createAttemptMetrics(metrics: Metrics): (attempt: Outcome) => void {
   const attempts: Counter = metrics.counter(
     'receivables_backend_webhook_attempts_total',
@@ -63,6 +63,7 @@ export function createAttemptMetrics(metrics: Metrics): (attempt: Outcome) => vo
     'Duration of one attempt to deliver a webhook.',
   )
   return ({ result }) => {
+    // An attempt is aborted when the backend drains, which says nothing about the endpoint.
     const failure = result.error === 'aborted' ? 'cut_off' : 'failed'
     attempts.inc({ outcome: result.succeeded ? 'delivered' : failure })
     durations.of().observe(result.durationMs / 1000)
@@ -146,12 +147,12 @@ export function measureInProcessQueues(
   )
   metrics.gauge(
     'receivables_backend_password_hashes_waiting',
-    'Logins whose password is being hashed or waits to be hashed.',
+    'Logins and other operations that hash a password, and run or wait.',
     () => passwords.pending,
   )
   metrics.total(
     'receivables_backend_password_hashes_refused_total',
-    'Logins that were rejected with 503 because too many waited.',
+    'Logins and other operations that hash a password, rejected with 503 because too many waited.',
     () => passwords.rejected,
   )
 }
@@ -199,7 +200,7 @@ async function readDeliveries({ read }: DatabaseReader, now: Date): Promise<Queu
     .where('run_at', 'is not', null)
     .groupBy('status')
     .execute()
-  // Deliveries to paused endpoints wait on purpose.
+  // Deliveries wait on purpose if their endpoint is paused, requested a delay or was overloaded (`hold_until`).
   const oldest = await read
     .selectFrom('webhook_deliveries')
     .innerJoin('webhook_endpoints', 'webhook_endpoints.id', 'webhook_deliveries.endpoint_id')
@@ -223,6 +224,7 @@ async function readMessages({ read }: DatabaseReader, now: Date): Promise<Queue>
   const oldest = await read
     .selectFrom('messages')
     .select(({ fn }) => fn.min('scheduled_for').as('run_at'))
+    // The second condition implies the first, which a partial index requires.
     .where(IS_UNSENT)
     .where('status', 'in', ['scheduled', 'approved', 'queued'])
     .where('scheduled_for', '<=', now.toISOString())

@@ -34,6 +34,7 @@ export function parsePng(content: Buffer): Picture | undefined {
   return undefined
 }
 
+/** The second bytes of markers, with which the segments of a JPEG begin. The first byte is always 0xff. */
 const START = 0xd8
 const END = 0xd9
 const SCAN = 0xda
@@ -80,7 +81,7 @@ function segmentsOf(content: Buffer): Segment[] | undefined {
   return undefined
 }
 
-/** The image data ends at a marker, but 0xff00 and restart markers belong to the data. */
+/** The image data ends at a marker, but 0xff00 and restart markers (0xd0 to 0xd7) belong to it, as do fill bytes. */
 function endOfScan(content: Buffer, start: number): number {
   for (let at = start; at + 1 < content.length; at++) {
     const next = content[at + 1] ?? 0

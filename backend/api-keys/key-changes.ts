@@ -106,13 +106,17 @@ export async function rotateApiKey(
     peppers,
     actionContext,
   )
-  const end = new Date(actionContext.now.getTime() + GRACE_PERIODS_MS[grace]).toISOString()
-  const isEarlier = grace !== 'now' && (key.expires_at === null || end < key.expires_at)
+  const graceEnd = new Date(actionContext.now.getTime() + GRACE_PERIODS_MS[grace]).toISOString()
+  const isGraceEndEarlier =
+    grace !== 'now' && (key.expires_at === null || graceEnd < key.expires_at)
   const replaced = await tx
     .updateTable('api_keys')
     .set({ replaced_by: issued.row.id })
-    .$if(isEarlier, (update) =>
-      update.set({ expires_at: end, expiry_due_at: nextWarningOrExpiry(end, actionContext.now) }),
+    .$if(isGraceEndEarlier, (update) =>
+      update.set({
+        expires_at: graceEnd,
+        expiry_due_at: nextWarningOrExpiry(graceEnd, actionContext.now),
+      }),
     )
     .set((set) => ({ revision: set('revision', '+', 1) }))
     .where('id', '=', id)
@@ -125,8 +129,8 @@ export async function rotateApiKey(
     detail: { name: key.name, prefix: key.prefix, replaced_by: issued.row.id, grace },
   })
   await recordUpdatedEvent(tx, key, replaced, actionContext)
-  const ended = grace === 'now' ? await revokeApiKey(tx, id, actionContext) : replaced
-  return { ...issued, replaced: ended }
+  const oldKey = grace === 'now' ? await revokeApiKey(tx, id, actionContext) : replaced
+  return { ...issued, replaced: oldKey }
 }
 
 async function lockActiveKey(tx: Transaction, id: string, now: Date, accountId?: string) {

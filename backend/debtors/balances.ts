@@ -1,3 +1,4 @@
+/** Computes what debtors owe, and their money on account. */
 import { type SqlBool, sql } from 'kysely'
 import { cappedSum } from '../database/capped-sum.ts'
 import type { Reader } from '../database/database.ts'
@@ -6,7 +7,7 @@ import { prepared } from '../database/prepared.ts'
 /** The balance of a debtor in one currency; never summed across currencies. */
 export interface Balance {
   readonly currency: string
-  /** The amount due on open and partially paid invoices. `cappedSum` limits this sum and the other two. */
+  /** The amount due on open and partially paid invoices. Like the other two sums, it is at most `SUM_MAX`. */
   outstanding: number
   /** The part of `outstanding` that is past its due date. */
   overdue: number

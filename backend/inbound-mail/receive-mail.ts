@@ -1,6 +1,6 @@
 /**
- * Processes inbound mail. Processing is idempotent, because providers post a mail again if they got no
- * response.
+ * Processes inbound mail. Providers post a mail again if they got no response, so a mail that was already processed has
+ * no further effect.
  */
 import { createHash } from 'node:crypto'
 import { stampOf } from '../database/stamp.ts'
@@ -34,8 +34,8 @@ export async function receiveMail(
   const { kind } = mail.content
   const message = await findMessage(tx, mail.references)
   if (message === undefined) {
-    // Mail that refers to none of our messages is not stored.
-    await recordBounceOfNotice(tx, mail, now)
+    // The mail is not stored. It may be the bounce of a notice to a user, which is not a message to a customer.
+    await applyToNotice(tx, mail, now)
     return { kind, messageId: null }
   }
   // If a mail is posted twice at the same time, the second transaction waits here for the first.
@@ -59,7 +59,8 @@ export async function receiveMail(
   return { kind, messageId: message.id }
 }
 
-async function recordBounceOfNotice(tx: Transaction, mail: InboundMail, now: Date): Promise<void> {
+/** Does nothing unless the mail is a bounce that refers to the mail of a notice. */
+async function applyToNotice(tx: Transaction, mail: InboundMail, now: Date): Promise<void> {
   const { content, references } = mail
   const id = references.find((reference) => reference.startsWith('mlo_'))
   if (content.kind === 'bounce' && id !== undefined) {
@@ -67,7 +68,7 @@ async function recordBounceOfNotice(tx: Transaction, mail: InboundMail, now: Dat
   }
 }
 
-/** The caller must have locked the debtor. */
+/** The caller must have locked the debtor. The message may have changed before that, so it is read again. */
 async function applyToMessage(
   tx: Transaction,
   { content, sender }: InboundMail,
@@ -83,7 +84,7 @@ async function applyToMessage(
   if (message === undefined) return
   switch (content.kind) {
     case 'bounce':
-      if (changesMessage(message, content.bounce))
+      if (bounceChangesMessage(message, content.bounce))
         await bounceMessage(tx, message, content.bounce, now)
       break
     case 'delivery':
@@ -129,7 +130,7 @@ async function isFromAccount(
   return user !== undefined
 }
 
-function changesMessage({ status }: MessageRow, { type }: Bounce): boolean {
+function bounceChangesMessage({ status }: MessageRow, { type }: Bounce): boolean {
   if (status === 'sending' || status === 'sent' || status === 'delivered') return true
   // If the message awaits a retry or has failed, only a hard bounce changes it.
   return type === 'hard' && (status === 'queued' || status === 'failed')
@@ -158,8 +159,8 @@ async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date
 }
 
 /**
- * Finds a message by our id or by the mail server's id. If a thread refers to several messages, finds the
- * latest one.
+ * Finds the message with one of these ids, which are our own ids or those that the mail server gave to messages. A mail
+ * in a thread may refer to several messages; then finds the latest of them.
  */
 async function findMessage(reader: Reader, references: readonly string[]) {
   if (references.length === 0) return undefined

@@ -1,4 +1,4 @@
-/** Parses e-mail addresses for headers, and recognizes addresses in reserved domains. */
+/** Parses and masks e-mail addresses, makes texts safe for headers, and recognizes addresses in reserved domains. */
 import { parseEmail } from '../validation/contact.ts'
 
 export interface NamedAddress {

@@ -66,6 +66,7 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     debtorId: filters.debtor_id,
     others: [filters.invoice_id],
   })
+  // With one of these filters, few messages match, and the indexes of stage and status would match more.
   const selective = [filters.debtor_id, filters.invoice_id]
   return selectPage<MessageRow>(reader, 'messages', MESSAGE_COLUMNS, pageToSort, [
     ...equals('account_id', accountId),

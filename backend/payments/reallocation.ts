@@ -69,9 +69,9 @@ export async function allocatePayment(
   const before = (await readAllocations(tx, accountId, [id])).get(id) ?? []
   await addAllocations(tx, payment, shares)
   const changed = await changeUnapplied(tx, payment, -sum, before, actionContext.now)
-  const cancelledIds = stopped.flatMap((each) => each.cancelledIds)
+  const cancelledMessageIds = stopped.flatMap((each) => each.cancelledIds)
   const paidInvoiceIds = invoices.map((invoice) => invoice.id)
-  await replanOtherInvoices(tx, debtor, cancelledIds, paidInvoiceIds, actionContext.now)
+  await replanOtherInvoices(tx, debtor, cancelledMessageIds, paidInvoiceIds, actionContext.now)
   return { ...changed, effects: effectsOf(invoices, stopped) }
 }
 
@@ -112,7 +112,7 @@ export async function takeBackAllocation(
   const changed = await changeUnapplied(tx, payment, amount, before, actionContext.now)
   const detail = 'an allocation was taken back'
   const debtor = { id: payment.debtor_id, account_id: accountId }
-  const aboutThis = await stopMessages(tx, accountId, [invoiceId], actionContext.now, detail)
+  const aboutReopened = await stopMessages(tx, accountId, [invoiceId], actionContext.now, detail)
   // Money on account covers the invoices that are due first, which need not include the reopened invoice.
   const aboutOthers = await stopRemindersCoveredByMoneyOnAccount(
     tx,
@@ -120,9 +120,9 @@ export async function takeBackAllocation(
     { detail },
     actionContext.now,
   )
-  const cancelledIds = [...aboutThis.cancelledIds, ...aboutOthers.cancelledIds]
-  await replanOtherInvoices(tx, debtor, cancelledIds, [], actionContext.now)
-  return { ...changed, effects: effectsOf([reopened], [aboutThis, aboutOthers]) }
+  const cancelledMessageIds = [...aboutReopened.cancelledIds, ...aboutOthers.cancelledIds]
+  await replanOtherInvoices(tx, debtor, cancelledMessageIds, [], actionContext.now)
+  return { ...changed, effects: effectsOf([reopened], [aboutReopened, aboutOthers]) }
 }
 
 async function checkShares(
@@ -133,6 +133,7 @@ async function checkShares(
   checkAmounts(allocations)
   const requested = checkAllocations(allocations, payment.unapplied_amount)
   const targets = await readTargetInvoices(tx, payment.account_id, requested)
+  // The error for a surplus must not offer `allow_overpayment`, which this operation does not accept.
   return allocate({ ...payment, allowOverpayment: undefined }, targets, payment.debtor_id)
 }
 

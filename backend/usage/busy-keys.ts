@@ -6,6 +6,7 @@ export interface BusyKey {
   readonly id: string
   readonly name: string
   readonly used: number
+  /** The key's hourly limit. */
   readonly limit: number
   readonly endsAt: string
 }
@@ -13,12 +14,15 @@ export interface BusyKey {
 /** A key is busy if it has used at least this percentage of its limit. */
 const BUSY_PERCENT = 80
 
-/** Returns up to `limit` of the account's keys that are busy in their current window and not revoked, the busiest first. */
+/**
+ * Returns up to `keysMax` of the account's keys that are busy in their current window and not revoked, the busiest
+ * first.
+ */
 export async function listBusyKeys(
   reader: Reader,
   accountId: string,
   now: Date,
-  limit: number,
+  keysMax: number,
 ): Promise<BusyKey[]> {
   const rows = await reader
     .selectFrom('api_keys')
@@ -31,7 +35,7 @@ export async function listBusyKeys(
     .where(sql<boolean>`key_windows.used * 100 >= api_keys.rate_limit * ${sql.lit(BUSY_PERCENT)}`)
     .orderBy(sql`key_windows.used * 1.0 / api_keys.rate_limit`, 'desc')
     .orderBy('api_keys.id')
-    .limit(limit)
+    .limit(keysMax)
     .execute()
   return rows.map((row) => ({
     id: row.id,

@@ -19,6 +19,9 @@ export interface UsageRouteDeps {
   readonly clock: () => Date
 }
 
+/** The latest time that a `Date` can represent, in milliseconds since the epoch. */
+const DATE_MS_MAX = 8.64e15
+
 const positiveInteger = Joi.number().integer().min(1)
 const keyId = Joi.string().max(64)
 
@@ -50,7 +53,7 @@ const REPORT = Joi.object<UsageReport>({
       key_id: keyId,
       used: positiveInteger,
       limit: positiveInteger,
-      ends_at: positiveInteger.max(8.64e15),
+      ends_at: positiveInteger.max(DATE_MS_MAX),
     }),
 }).prefs({ convert: false, presence: 'required' })
 
@@ -63,7 +66,8 @@ export function usageRoutes({ database, clock }: UsageRouteDeps): ServerRoute[] 
         const report = parseReport(request.payload)
         const now = clock()
         await database.transaction((tx) => addReportedCalls(tx, report, now))
-        // The windows of a thousand keys are written in several transactions, so that payments need not wait long.
+        // A report may contain the windows of many keys. They are written in several transactions, so that the other
+        // writers, such as payments, need not wait long.
         await writeInBatches(report.windows, (batch) =>
           database.transaction((tx) => updateWindows(tx, batch, now)),
         )

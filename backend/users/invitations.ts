@@ -26,8 +26,9 @@ export interface NewInvitation {
 }
 
 /**
- * Also ends an earlier invitation of the same address to this account. Throws `Problem` `validation_failed`,
- * `too_many_invitations`, and `admin_required` if the inviter has lost the login or the role in the meantime.
+ * Creates an invitation, and ends an earlier one of the same address to this account. Throws `Problem`
+ * `validation_failed`, `too_many_invitations`, and `admin_required` if the inviter has lost the login or the role in the
+ * meantime.
  */
 export async function createInvitation(
   tx: Transaction,
@@ -97,17 +98,17 @@ async function checkLimits(
 }
 
 /**
- * `sent` begins the message: it says how many invitations were sent. The second argument contains these invitations,
- * the oldest first.
+ * `beginning` is the beginning of the message, which says how many invitations were sent. The second argument contains
+ * these invitations, the oldest first.
  */
 function tooMany(
-  sent: string,
+  beginning: string,
   [oldest]: readonly Pick<InvitationRow, 'created_at'>[],
   now: Date,
 ): Problem {
   const untilMs = Date.parse(oldest?.created_at ?? now.toISOString()) + DAY_MS
   const seconds = Math.ceil((untilMs - now.getTime()) / 1000)
-  return new Problem('too_many_invitations', `${sent} within 24 hours. Try again later.`, {
+  return new Problem('too_many_invitations', `${beginning} within 24 hours. Try again later.`, {
     headers: { 'retry-after': String(seconds) },
   })
 }

@@ -4,7 +4,7 @@
  */
 import { isIP } from 'node:net'
 
-/** With `allow`, which is for development, endpoints may be on this machine and its network. */
+/** With `allow`, which is for development, endpoints may be on this machine, even without HTTPS, or on its network. */
 export type PrivateTargets = 'refuse' | 'allow'
 
 const LENGTH_MAX = 2048
@@ -14,7 +14,7 @@ const PORT_MIN = 1024
 
 const INTERNAL_NAME = /(?:^|\.)(?:localhost|local|internal)$/
 
-/** Returns the URL in canonical form, or the error in it. */
+/** Returns the URL in canonical form, or the error in it, whose text follows the name of the field: `must …`. */
 export function parseTargetUrl(
   text: string,
   privateTargets: PrivateTargets,
@@ -28,6 +28,7 @@ function errorIn(text: string, privateTargets: PrivateTargets): string | undefin
   // The parser would remove or repair these characters without notice.
   if (/[\s\p{Cc}\\]/u.test(text)) return 'must not contain spaces, control characters or \\'
   const url = URL.parse(text)
+  // The parser also accepts other numbers of slashes, as in `https:example.com`.
   if (url === null || !/^https?:\/\/[^/]/i.test(text)) {
     return 'must be a complete URL such as https://example.com/webhooks'
   }
@@ -35,16 +36,17 @@ function errorIn(text: string, privateTargets: PrivateTargets): string | undefin
   if (url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?#]*@/.test(text)) {
     return 'must not contain a user name or password'
   }
+  // The parser does not show an empty fragment.
   if (text.includes('#')) return 'must not contain a fragment (#)'
   if (privateTargets === 'allow') {
-    const isLoopback = isLoopbackName(url.hostname)
+    const isLoopback = isLoopbackHost(url.hostname)
     return url.protocol === 'https:' || isLoopback ? undefined : 'must begin with https://'
   }
   if (url.protocol !== 'https:') return 'must begin with https://'
   return errorInHost(url) ?? errorInPort(url)
 }
 
-export function isLoopbackName(hostname: string): boolean {
+export function isLoopbackHost(hostname: string): boolean {
   return /^(?:(?:.*\.)?localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
 }
 

@@ -7,7 +7,7 @@ import type { EndpointDeps } from './endpoints.ts'
 import type { Outcome } from './outcomes.ts'
 import { createSecretBox } from './secret-box.ts'
 import { createSender, type SenderOptions } from './sender.ts'
-import { isLoopbackName } from './target-url.ts'
+import { isLoopbackHost } from './target-url.ts'
 
 /** The dependencies of endpoints and test events. */
 export interface WebhookServices extends AttemptDeps, EndpointDeps {}
@@ -38,7 +38,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   const { onAttempt } = options
   if (privateTargets === 'allow') {
     // If the service has no public address, only people on this machine can create a webhook endpoint.
-    const level = isLoopbackName(new URL(baseUrl).hostname) ? 'info' : 'warn'
+    const level = isLoopbackHost(new URL(baseUrl).hostname) ? 'info' : 'warn'
     log[level](
       'WEBHOOK_PRIVATE_TARGETS=allow: anyone who can create a webhook endpoint can make this process send ' +
         'requests to this machine and its network. Use this only for development.',

@@ -5,7 +5,7 @@
  */
 import type { Client, Clients, PartitionName } from './clients.ts'
 
-/** The share of the memory that belongs to the partition `known`. */
+/** The share of the memory that belongs to the partition `known`, see `PartitionName`. */
 const KNOWN_SHARE = 3 / 4
 /**
  * A share of each partition (`SMALL_SHARE`) is reserved for connections that use at most this many bytes.
@@ -136,7 +136,8 @@ export class Memory {
       }
       client.connections--
     } while (!fits)
-    // If the bytes do not fit, the connection that needs them is usually closed, or its body rejected. It counts too.
+    // If the bytes do not fit, the connection that needs them is usually closed, or its body rejected. It is therefore
+    // counted as evicted.
     this.#onEvict(exceedsClientLimit ? 'client_memory' : 'memory', fits ? evicted : evicted + 1)
     return fits
   }

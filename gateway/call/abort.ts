@@ -21,8 +21,13 @@ export class Abort {
   }
 
   /** Replaces the listener. */
-  listen(listener: Abortable | undefined): void {
+  listen(listener: Abortable): void {
     this.#listener = listener
+  }
+
+  /** Removes the listener, whose work has ended. */
+  stopListening(): void {
+    this.#listener = undefined
   }
 
   abort(reason: Error): void {

@@ -6,9 +6,10 @@ import type { RequestReader } from '../http1/request-reader.ts'
 import { BodyReader, mayFit } from './request-body.ts'
 
 /**
- * The average rate at which a body arrives is measured from this long after the head of its request.
+ * The average rate at which a body arrives is computed as if the body had begun this long after the head of its
+ * request. Otherwise, a client that has not sent the first bytes yet would be too slow immediately.
  */
-const RATE_FROM_MS = 3_000
+const RATE_GRACE_MS = 3_000
 
 /** A body that is being read. Times are `performance.now()`. */
 interface PendingBody {
@@ -43,7 +44,7 @@ export class BodyReceiver {
     return this.#pending !== undefined
   }
 
-  /** Whether reading stopped before the end of the body. It is then unknown where the next request begins. */
+  /** Whether a body was rejected or too large. It is then unknown where the next request begins. */
   get isAbandoned(): boolean {
     return this.#isAbandoned
   }
@@ -60,7 +61,7 @@ export class BodyReceiver {
       }
       const reader = new BodyReader({ framing, limits, onMemory })
       const settle = (result: Body | Error) => {
-        call.abort.listen(undefined)
+        call.abort.stopListening()
         this.#pending = undefined
         this.#isRead = result instanceof Buffer
         this.#isAbandoned = !this.#isRead
@@ -98,6 +99,7 @@ export class BodyReceiver {
     this.#pending?.settle(error)
   }
 
+  /** Rejects the body that is being received, so that other connections can use its memory. */
   evict(): void {
     this.fail(memoryUsedUp())
   }
@@ -134,7 +136,7 @@ export class BodyReceiver {
   isLate(now: number): boolean {
     if (this.#pending === undefined) return false
     const { reader, beganAt, deadline } = this.#pending
-    const ms = now - beganAt - RATE_FROM_MS
+    const ms = now - beganAt - RATE_GRACE_MS
     return now > deadline || reader.bytesRead * 1_000 < ms * this.#rateMin
   }
 }

@@ -47,14 +47,14 @@ export class PageSlots {
     return new Promise((resolve, reject) => {
       const fail = (reason: Error) => {
         clearTimeout(timer)
-        abort.listen(undefined)
+        abort.stopListening()
         this.#queue.remove(client, start)
         reject(reason)
       }
       const timer = setTimeout(() => fail(tooManyPages()), this.#waitMs)
       const start = () => {
         clearTimeout(timer)
-        abort.listen(undefined)
+        abort.stopListening()
         resolve()
       }
       if (abort.reason !== undefined) return fail(abort.reason)

@@ -65,7 +65,7 @@ const SHED = temporarilyUnavailable(
 )
 
 export interface AdmissionOptions {
-  /** A call that is expected to wait longer than this is shed. */
+  /** A call that is expected to wait longer than this is shed, unless few calls are ahead of it. */
   readonly waitMs: number
   /** See `Backends.connections`. */
   readonly connections: () => { readonly size: number; readonly free: number }
@@ -75,7 +75,7 @@ interface WaitingCall {
   readonly since: number
   isWaiting: boolean
   admit(): void
-  refuse(reason: Error): void
+  reject(reason: Error): void
 }
 
 export class Admission {
@@ -86,9 +86,12 @@ export class Admission {
   readonly #admittedAt: number[] = []
   /** The time from which the age of the queue is measured, see `BURST_MS`. */
   #queueBeganAt = Number.NEGATIVE_INFINITY
-  /** Whether a call was shed on arrival and the overload has not ended since, see `CALM_MS`. */
+  /**
+   * Whether a call was shed on arrival and the overload has not ended since, see `CALM_MS`. A call that is shed because
+   * a burst exceeds `BURST_MAX` does not begin an overload.
+   */
   #isOverload = false
-  /** When a call was last shed on arrival. */
+  /** When a call was last shed on arrival, except because of `BURST_MAX`. */
   #shedAt = Number.NEGATIVE_INFINITY
   #rate = RATE_AT_START
   /** The number of calls that were admitted from the queue since `#measuredFrom`. */
@@ -165,6 +168,7 @@ export class Admission {
     return reserved < 0 ? this.#admittedAt.length : reserved
   }
 
+  /** Whether a call that has arrived may be queued. If it may not, also records the overload. */
   #mayWait(keyId: string, now: number): boolean {
     // Between two calls of this key, every other waiting key is served at most once.
     const turns = (this.#queue.lengthOf(keyId) + 1) * this.#queue.flows
@@ -195,17 +199,17 @@ export class Admission {
         isWaiting: true,
         admit() {
           call.isWaiting = false
-          abort.listen(undefined)
+          abort.stopListening()
           resolve()
         },
-        refuse(reason) {
+        reject(reason) {
           call.isWaiting = false
-          abort.listen(undefined)
+          abort.stopListening()
           reject(reason)
         },
       }
       if (abort.reason !== undefined) return reject(abort.reason)
-      abort.listen({ abort: call.refuse })
+      abort.listen({ abort: call.reject })
       this.#queue.push(keyId, call)
     })
   }
@@ -230,7 +234,7 @@ export class Admission {
     this.#queue.filter((call) => {
       if (call.isWaiting && now - call.since > WAIT_MS_MAX) {
         this.shedCalls++
-        call.refuse(SHED)
+        call.reject(SHED)
       }
       return call.isWaiting
     })

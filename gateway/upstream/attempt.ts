@@ -267,6 +267,6 @@ class Exchange implements ResponseHandler, Abortable {
   #settle(): void {
     this.#isSettled = true
     this.#options.backend.inFlight--
-    this.#options.abort.listen(undefined)
+    this.#options.abort.stopListening()
   }
 }

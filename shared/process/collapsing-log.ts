@@ -1,11 +1,12 @@
 /**
  * Logs events that occur for every call during an outage. The first event of a kind is logged in full, with its
  * stack; the further events of this kind are counted, and one line per second shows their count. Without this, an
- * outage would cause a flood of lines that hides its cause and costs more than the calls.
+ * outage would cause a flood of lines, which would hide its cause and take more CPU time than the calls themselves.
  */
 import type { Logger } from './log.ts'
 
-const GATHERED_MS = 1_000
+/** Events are counted for this long, then one line shows their count. */
+const COUNTED_MS = 1_000
 
 export interface CollapsingLog {
   /** Events of the same `kind` are counted together; the number of kinds must be bounded. */
@@ -17,7 +18,7 @@ export type LogFields = Readonly<Record<string, unknown>>
 
 export function createCollapsingLog(log: Logger): CollapsingLog {
   /** The number of events of each kind since its last line. A kind is deleted after a second without events. */
-  const gathered = new Map<string, number>()
+  const counts = new Map<string, number>()
 
   function logOrCount(
     level: 'warn' | 'error',
@@ -25,20 +26,20 @@ export function createCollapsingLog(log: Logger): CollapsingLog {
     fields: LogFields,
     message: string,
   ): void {
-    const count = gathered.get(kind)
+    const count = counts.get(kind)
     if (count !== undefined) {
-      gathered.set(kind, count + 1)
+      counts.set(kind, count + 1)
       return
     }
     log[level](fields, message)
-    gathered.set(kind, 0)
+    counts.set(kind, 0)
     const timer = setInterval(() => {
-      const more = gathered.get(kind) ?? 0
-      gathered.set(kind, 0)
-      if (more > 0) return log[level]({ kind, more, seconds: GATHERED_MS / 1000 }, message)
+      const more = counts.get(kind) ?? 0
+      counts.set(kind, 0)
+      if (more > 0) return log[level]({ kind, more, seconds: COUNTED_MS / 1000 }, message)
       clearInterval(timer)
-      gathered.delete(kind)
-    }, GATHERED_MS)
+      counts.delete(kind)
+    }, COUNTED_MS)
     timer.unref()
   }
 

@@ -31,7 +31,7 @@ export interface OperationsOptions {
   readonly metrics: Metrics
   readonly log: Logger
   health(): Promise<Health>
-  /** Called after the log level was set. */
+  /** Called after the log level of this process was set. A supervisor sets it in its workers too. */
   onLogLevel?(level: LogLevel): Promise<void>
 }
 
@@ -107,7 +107,7 @@ async function serveLogLevel(
       return respond(response, 400, `The level must be one of ${LOG_LEVELS.join(', ')}.\n`)
     }
     const before = log.level
-    // The change is logged at any level, so that operators can later see when it was made.
+    // The line has the level `info`, which would not be logged if the level before or after the change is higher.
     log.level = 'info'
     log.info({ before, after: level }, 'log level changed')
     log.level = level

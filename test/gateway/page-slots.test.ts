@@ -7,9 +7,14 @@ import { rejectsWith } from '../fixtures/matches.ts'
 class ObservedAbort extends Abort {
   work: Abortable | undefined
 
-  override listen(work: Abortable | undefined): void {
+  override listen(work: Abortable): void {
     this.work = work
     super.listen(work)
+  }
+
+  override stopListening(): void {
+    this.work = undefined
+    super.stopListening()
   }
 }
 

@@ -115,6 +115,7 @@ export class PostgresWriters {
       }
     } catch (error) {
       this.#decreaseUsed(accountId)
+      // A full server would reject another attempt too, so the connection is not free again immediately.
       if (isServerFull(error)) setTimeout(() => this.#addFree(), FULL_RETRY_MS).unref()
       else this.#addFree()
       throw error

@@ -24,6 +24,7 @@ export interface DebtorRow {
   contactability_email: 'ok' | 'missing' | 'bounced' | 'complained' | 'unsubscribed'
   chasing_status: 'active' | 'paused' | 'stopped'
   chasing_reason: string | null
+  /** When a pause ends; null: when a person resumes the debtor. */
   chasing_until: string | null
   /** JSON object: the debtor's own ladder (how many days past due each stage is sent); null: the account's. */
   ladder: string | null

@@ -3,11 +3,12 @@
 /** One row per committed write with an Idempotency-Key: the response that a repeated request gets. */
 export interface IdempotencyRow {
   account_id: string
-  /** The operation's id in the OpenAPI document, e.g. `createPayment`. */
+  /** The operation's id in the OpenAPI document, e.g. `createPayment`, or the name of an action in Settings. */
   operation: string
   key: string
-  /** SHA-256 of operation and canonical body, base64url. */
+  /** SHA-256 of operation and body (or form), base64url. A repeated request must have the same. */
   fingerprint: string
+  /** The id of the record that the request created or changed. */
   resource_id: string
   /** The response body, byte for byte. */
   body: string

@@ -48,7 +48,7 @@ export async function planDebtors(
 }
 
 /**
- * Plans new messages about the invoices that the cancelled messages covered, except settled invoices. The caller must
+ * Plans new messages about the invoices that the cancelled messages covered, except `paidInvoiceIds`. The caller must
  * already have locked the debtor. Its row is read again, because the caller may have changed it since.
  */
 export async function replanOtherInvoices(

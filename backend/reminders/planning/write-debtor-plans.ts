@@ -1,6 +1,7 @@
 /**
- * Writes the plans of debtors in a few statements: messages, the stages that they take, the chasing fields of
- * invoices, and the time at which each debtor is planned again.
+ * Writes the plans of debtors in a few statements: messages, the chasing fields of invoices, and the time at which each
+ * debtor is planned again. A message that is not suppressed takes a stage of each of its invoices, so that no other
+ * message is planned for the same stage.
  */
 
 import { sql } from 'kysely'
@@ -21,10 +22,10 @@ export async function writeDebtorPlans(
   debtorPlans: readonly DebtorPlan[],
   now: Date,
 ): Promise<number> {
-  const messages = await writeMessages(tx, debtorPlans, now)
+  const messageCount = await writeMessages(tx, debtorPlans, now)
   await writeInvoices(tx, debtorPlans, now)
   await writeDebtors(tx, debtorPlans)
-  return messages
+  return messageCount
 }
 
 async function writeMessages(
@@ -71,7 +72,7 @@ async function writeMessages(
       ),
     (part) => tx.insertInto('taken_stages').values(part).execute(),
   )
-  await logMessages(
+  await recordNewMessages(
     tx,
     newMessages.map(({ row }) => row),
     now,
@@ -79,7 +80,8 @@ async function writeMessages(
   return newMessages.length
 }
 
-async function logMessages(tx: Transaction, rows: readonly MessageRow[], now: Date) {
+/** Logs the first state of each message, and records the events of suppressed messages. */
+async function recordNewMessages(tx: Transaction, rows: readonly MessageRow[], now: Date) {
   for (const [detail, group] of Map.groupBy(rows, (row) => row.suppression_detail)) {
     await recordTransitions(tx, group, detail ?? 'planned', now)
   }
@@ -88,7 +90,7 @@ async function logMessages(tx: Transaction, rows: readonly MessageRow[], now: Da
   }
 }
 
-/** Updates the chasing fields that have changed. */
+/** Updates the chasing fields that have changed. `column1` etc. are the columns of `values`. */
 async function writeInvoices(
   tx: Transaction,
   debtorPlans: readonly DebtorPlan[],

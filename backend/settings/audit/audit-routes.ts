@@ -17,11 +17,11 @@ import type { SessionPage } from '../shell/page-request.ts'
 import { AUDIT_LOG_PATH, type AuditQuery, renderAudit } from './audit-page.ts'
 import { AUDIT_ACTIONS } from './audit-words.ts'
 
-/** How many people the filter proposes at most. */
+/** How many people the page proposes at most as values of the filter `actor`. */
 const PROPOSED_MAX = 200
 
-/** The id of a record in the address of its page, e.g. `https://…/settings/customers/deb_01K…/edit`. */
-const ID_IN_ADDRESS = /\/settings\/[\w-]+\/([a-z]+_\w+)/
+/** People may enter the address of a page, e.g. `https://…/settings/customers/deb_01K…/edit`, instead of an id. */
+const ID_IN_PAGE_ADDRESS = /\/settings\/[\w-]+\/([a-z]+_\w+)/
 
 export const auditPages: readonly SessionPage[] = [
   {
@@ -59,13 +59,14 @@ export const auditPages: readonly SessionPage[] = [
 /** Throws `Problem` 400. */
 function parseQuery(given: URLSearchParams): { list: ListQuery; query: AuditQuery } {
   const filters = ['actor', 'action', 'subject_id', 'created_since', 'created_before']
-  const list = parseListQuery(given, filters, 'before')
+  const cursorName = 'before'
+  const list = parseListQuery(given, filters, cursorName)
   const actor = list.value('actor')?.trim()
   const subject = list.value('subject_id')?.trim()
   const query = {
     actor: actor?.includes('@') ? actor.toLowerCase() : actor,
     action: wordOf(list, 'action', AUDIT_ACTIONS),
-    subject_id: ID_IN_ADDRESS.exec(subject ?? '')?.[1] ?? subject,
+    subject_id: ID_IN_PAGE_ADDRESS.exec(subject ?? '')?.[1] ?? subject,
     created_since: dateOf(list, 'created_since'),
     created_before: dateOf(list, 'created_before'),
   }

@@ -172,15 +172,15 @@ interface Report {
 
 export function renderImportReport(frame: Frame, report: Report): Html {
   const { form, result, recordedBefore, oldInvoices } = report
-  const { comparison, recorded, rejected, isComplete } = result
+  const { comparison, recorded, rejected, isLastStep } = result
   const missing = countMissing(comparison)
   const left = missing.customers + missing.invoices + missing.payments
   const done =
     recordedBefore + recorded.customers + recorded.invoices + recorded.payments + recorded.corrected
   const main = html`<p class="back"><a href="${SECTION}">Customers</a></p>
-<h1>${isComplete ? 'Imported' : 'Importing'} <span translate="no">${form.fileName}</span></h1>
+<h1>${isLastStep ? 'Imported' : 'Importing'} <span translate="no">${form.fileName}</span></h1>
 ${
-  isComplete
+  isLastStep
     ? html`<p class="lead" role="status">${plural(done, 'record')} recorded or changed${left > 0 && `, ${plural(left, 'record')} not recorded`}.</p>`
     : renderProgress(frame, report, done, left)
 }
@@ -188,7 +188,7 @@ ${rejected.length > 0 && renderRejected(rejected)}
 ${renderTotals(comparison)}
 ${renderDifferences(comparison)}
 ${
-  isComplete &&
+  isLastStep &&
   html`${renderOldInvoicesHint(oldInvoices)}<p class="row"><a class="button primary" href="/settings/customers">Customers</a>
 <a class="button" href="/settings/invoices">Invoices</a> <a class="button" href="${PATH}">Import another file</a></p>
 <section class="card" aria-labelledby="wrong"><h2 id="wrong">If something in the file was wrong</h2>
@@ -197,7 +197,7 @@ ${result.importId !== undefined && html`<p><a class="button" href="/settings/imp
 and due dates can be changed to the values in the corrected file. To correct other mistakes, open the page of the record: credit
 an invoice with too high an amount, void an invoice that should not exist, or reverse a payment.</p></section>`
 }`
-  const title = isComplete ? 'Imported' : 'Importing'
+  const title = isLastStep ? 'Imported' : 'Importing'
   return renderPage(frame, { title, section: SECTION, main })
 }
 

@@ -98,6 +98,6 @@ function represent({ comparison, corrections }: ComparedFile) {
   }
 }
 
-function representStep({ recorded, rejected, isComplete, importId }: StepResult) {
-  return { recorded, refusals: rejected, complete: isComplete, import_id: importId ?? null }
+function representStep({ recorded, rejected, isLastStep, importId }: StepResult) {
+  return { recorded, refusals: rejected, complete: isLastStep, import_id: importId ?? null }
 }

@@ -26,6 +26,7 @@ import { beginStep } from '../shell/page-request.ts'
 const REJECTED_MAX = 100
 
 export interface RejectedRecord {
+  /** How people find the record in the file, e.g. `Customer C-7` or `Line 7, invoice 2026-114`. */
   readonly record: string
   readonly code: string
   readonly detail: string
@@ -46,12 +47,11 @@ export interface StepResult extends ComparedFile {
   }
   readonly rejected: readonly RejectedRecord[]
   /** Whether no further step follows: the step attempted every record, or `REJECTED_MAX` records were rejected. */
-  readonly isComplete: boolean
-  /** Undefined if this and all other steps of the import had nothing to record. */
+  readonly isLastStep: boolean
+  /** Undefined if neither this step nor an earlier step of the import had anything to record. */
   readonly importId: string | undefined
 }
 
-/** Compares the file with the account. */
 export async function compareFile(
   { read }: Database,
   accountId: string,
@@ -131,7 +131,7 @@ function createStep({ database, clock, importId, importContext }: StepOptions) {
   const isStepOver = beginStep(clock, importContext.actionContext.now)
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }
   const rejected: RejectedRecord[] = []
-  let isComplete = true
+  let attemptedAll = true
   return {
     /** `alsoKind` is counted in addition to `kind` if `perform` records a new invoice together with its payment. */
     async run(
@@ -141,7 +141,7 @@ function createStep({ database, clock, importId, importContext }: StepOptions) {
       alsoKind?: Kind,
     ): Promise<void> {
       if (isStepOver() || rejected.length >= REJECTED_MAX) {
-        isComplete = false
+        attemptedAll = false
         return
       }
       try {
@@ -162,7 +162,7 @@ function createStep({ database, clock, importId, importContext }: StepOptions) {
     result: () => ({
       recorded,
       rejected,
-      isComplete: isComplete || rejected.length >= REJECTED_MAX,
+      isLastStep: attemptedAll || rejected.length >= REJECTED_MAX,
     }),
   }
 }

@@ -49,9 +49,9 @@ export interface Allocatable {
 }
 
 /**
- * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. For a form, also
- * rejects amounts that are too high: the action would reject them too, but with errors that do not use the words of
- * the form.
+ * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. Only the
+ * amounts of a form are checked: the action would reject them too, but with errors that do not use the words of the
+ * form. The amounts of JSON are checked by the action.
  */
 export function parseAllocations(
   fields: Fields,

@@ -74,6 +74,7 @@ export const peoplePages: readonly SessionPage[] = [
       const { fields, session, actionContext } = request
       const { baseUrl, invitationCodes } = deps
       const id = createId('ivt')
+      // If `invitationCodes` is undefined, the invitation is not mailed, and the Admin sends the link.
       const code = invitationCodes?.codeOf(id) ?? createToken()
       const isMailed = invitationCodes !== undefined
       const input = {
@@ -96,6 +97,7 @@ export const peoplePages: readonly SessionPage[] = [
       }))
     },
     async rerender(request, problem, deps) {
+      // Entering other values does not solve these problems, so the form is not shown again.
       if (problem.code.startsWith('idempotency_')) return undefined
       const people = await readPeople(request, deps, parseListQuery(new URLSearchParams(), []))
       return (frame) => renderPeople(frame, people, { fields: request.fields, problem })
@@ -199,14 +201,14 @@ async function changeUser(
   { session, id, performAction }: SessionRequest,
   flash: FlashName,
   change: (tx: Transaction, target: Target) => Promise<UserRow>,
-  undoneBy?: 'deactivate' | 'reactivate',
+  undoAction?: 'deactivate' | 'reactivate',
 ) {
-  const undo = undoneBy && { path: `${PATH}/${id}/${undoneBy}`, fields: [] }
+  const undo = undoAction && { path: `${PATH}/${id}/${undoAction}`, fields: [] }
   const user = await performAction(
     () => ({ name: flash, undo }),
     (tx) => change(tx, { accountId: session.account.id, id }),
   )
-  // A user who has given up the Admin role may no longer see this page.
+  // Users who have given up their own Admin role may no longer see the page of people.
   return { json: representUser(user), location: id === session.user.id ? '/settings' : PATH }
 }
 

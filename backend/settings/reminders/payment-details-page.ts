@@ -43,21 +43,21 @@ interface PaymentDetailsView {
   readonly awaitingApproval: number
   readonly details: readonly PaymentDetails[]
   /** Currencies in which reminders do not say how to pay. */
-  readonly missing: readonly string[]
+  readonly currenciesWithout: readonly string[]
 }
 
 export function renderPaymentDetails(frame: Frame, view: PaymentDetailsView): Html {
-  const { session, awaitingApproval, details, missing } = view
+  const { session, awaitingApproval, details, currenciesWithout } = view
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, awaitingApproval)}
 <p class="lead">Every reminder shows the payment link of the invoice, if it has one, and the details that you enter here for
 its currency. If you change these details, reminders that wait for approval are rewritten, and approved reminders need
 approval again.</p>
-${renderMissingPaymentDetails(missing, isAdmin)}
+${renderMissingPaymentDetails(currenciesWithout, isAdmin)}
 ${
   details.length === 0 &&
-  missing.length === 0 &&
+  currenciesWithout.length === 0 &&
   html`<div class="card empty"><p><strong>There are no payment details yet.</strong></p>
 <p class="hint">Reminders show the payment link of an invoice if it has one, and otherwise do not say how to pay.</p></div>`
 }
@@ -68,14 +68,14 @@ ${isAdmin && html`<p><a class="button${details.length === 0 && ' primary'}" href
 
 /** Warns about currencies in which reminders do not say how to pay; undefined if there are none. */
 export function renderMissingPaymentDetails(
-  missing: readonly string[],
+  currenciesWithout: readonly string[],
   isAdmin: boolean,
 ): Html | undefined {
-  if (missing.length === 0) return undefined
-  const currencies = new Intl.ListFormat('en').format(missing)
+  if (currenciesWithout.length === 0) return undefined
+  const currencies = new Intl.ListFormat('en').format(currenciesWithout)
   return html`<div class="card warning" role="region" aria-label="How to pay is missing"><p><strong>Reminders in ${currencies} do not say how to pay.</strong>
 They demand money without naming a bank account or a payment link.</p>
-${isAdmin && html`<p class="row">${missing.map((currency) => html`<a href="${PATH}/new?currency=${currency}">Enter how to pay in ${currency}</a>`)}</p>`}</div>`
+${isAdmin && html`<p class="row">${currenciesWithout.map((currency) => html`<a href="${PATH}/new?currency=${currency}">Enter how to pay in ${currency}</a>`)}</p>`}</div>`
 }
 
 function renderCard(entry: PaymentDetails, isAdmin: boolean, frame: Frame): Html {

@@ -30,8 +30,11 @@ import {
 const PATH = '/settings/payment-details'
 const ADMINS_ONLY = 'Only an Admin can change how customers pay.'
 
-/** A bank account is changed as a whole: a part of one account and a part of another would lead payments astray. */
-const UNITS = [
+/**
+ * Texts that concurrent edits of two persons replace only together: a part of one bank account and a part of another
+ * would lead payments astray.
+ */
+const TEXTS_EDITED_TOGETHER = [
   ['account_holder', 'account_number', 'bank_code', 'bank_name'],
   ['payment_link'],
 ] as const
@@ -52,16 +55,17 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     async handle({ session }, { database }) {
       const { read } = database
       const { id: accountId } = session.account
+      // The currencies without payment details are read from these totals.
       await updateTotalsOf(database, accountId)
-      const [details, missing, awaitingApproval] = await Promise.all([
+      const [details, currenciesWithout, awaitingApproval] = await Promise.all([
         readPaymentDetails(read, accountId),
         listCurrenciesWithoutPaymentDetails(read, accountId),
         countAwaitingApproval(read, accountId),
       ])
       return {
-        json: { ...listOf(details.map(represent), null), currencies_without: missing },
+        json: { ...listOf(details.map(represent), null), currencies_without: currenciesWithout },
         page: (frame) =>
-          renderPaymentDetails(frame, { session, awaitingApproval, details, missing }),
+          renderPaymentDetails(frame, { session, awaitingApproval, details, currenciesWithout }),
       }
     },
   },
@@ -88,7 +92,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
       const saved = await performAction('payment_details_changed', async (tx) => {
         await lockAccount(tx, accountId)
         const stored = valuesOf(await findDetails(tx, accountId, currency.toUpperCase()))
-        const details = combineTexts(fields, stored, UNITS)
+        const details = combineTexts(fields, stored, TEXTS_EDITED_TOGETHER)
         await changePaymentDetails(tx, accountId, currency, details, actionContext)
         return getDetails(tx, accountId, currency.toUpperCase())
       })
