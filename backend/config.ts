@@ -22,7 +22,7 @@ import type { Pepper } from './api-keys/peppers.ts'
 import { type NamedAddress, parseNamedAddress } from './mail/addresses.ts'
 import { parseSmtpUrl } from './mail/smtp-url.ts'
 
-/** The settings that the command line reads too: the database, and the secrets that protect stored API keys. */
+/** The settings of the database, and the secrets that protect stored API keys. The command line also reads them. */
 const STORAGE_SETTINGS = {
   DATA_DIR: text(
     'The directory for the database and for the secrets that the first `npm start` creates.',
@@ -145,8 +145,10 @@ export function mailOptions(settings: MailSettings) {
     directory: join(settings.DATA_DIR, 'mail'),
     inboundSecrets: settings.MAIL_INBOUND_SECRET,
     baseUrl: settings.BASE_URL,
-    linkKeys: keys.map((key) => deriveKey(key, 'unsubscribe links')),
-    codeKeys: keys.map((key) => deriveKey(key, 'invitation codes')),
+    unsubscribeLinkKeys: keys.map((key) => deriveKey(key, 'unsubscribe links')),
+    // Also the keys for codes of password resets. They depend on the text `invitation codes`, which must not change:
+    // otherwise, a code whose mail has not been sent yet could not be generated again.
+    mailedCodeKeys: keys.map((key) => deriveKey(key, 'invitation codes')),
   }
 }
 
@@ -212,9 +214,9 @@ export function databaseUrl(settings: {
   return settings.DATABASE_URL ?? `sqlite:${settings.DATA_DIR}/receivables.db`
 }
 
-/** Derives a separate key for each use (`label`), so that text sealed for one use is invalid for another. */
-export function deriveKey(secretBoxKey: string, label: string): Buffer {
-  return Buffer.from(hkdfSync('sha256', secretBoxKey, '', `receivables ${label}`, 32))
+/** Derives a separate key for each purpose, so that a token made for one purpose is invalid for any other. */
+export function deriveKey(secretBoxKey: string, purpose: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', secretBoxKey, '', `receivables ${purpose}`, 32))
 }
 
 function peppers(description: string): Setting<readonly Pepper[]> {

@@ -8,7 +8,7 @@ import { type Health, listenForOperations } from '../shared/process/operations.t
 import { SettingsError, type SettingsOf } from '../shared/process/settings.ts'
 import { startTracing } from '../shared/process/tracing.ts'
 import { Budget } from './budget/budget.ts'
-import { connectionsWithinLimit } from './budget/open-files.ts'
+import { clientConnectionsWithinFileLimit } from './budget/open-files.ts'
 import { GATEWAY_SETTINGS } from './config.ts'
 import { type Certificate, readCertificate, validityWarning } from './downstream/certificate.ts'
 import { Authenticator } from './keys/authenticator.ts'
@@ -164,17 +164,19 @@ function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): R
 }
 
 /**
- * Limits client connections to what the limit on open files allows, and does so again whenever the addresses of
- * backends change. Otherwise clients could use up all files, and the gateway could open no connections to backends.
+ * Creates the budget of client connections and memory. If the limit on open files is too low for the setting,
+ * fewer connections are accepted: otherwise, clients could use up all file descriptors, and the gateway could not
+ * connect to backends. How many connections are left for clients depends on the number of backends, which may change.
  */
 function createBudget(settings: Settings, addresses: BackendAddresses, log: Logger): Budget {
   const { GATEWAY_CONNECTIONS, BACKEND_CONNECTIONS, BACKEND_URLS } = settings
   let connectionsMax = GATEWAY_CONNECTIONS
   function updateConnectionsMax(): void {
     const before = connectionsMax
-    // A host name has no address before it is resolved.
+    // Before a host name is resolved, it has no address, but counts as one backend.
     const backends = Math.max(BACKEND_URLS.length, addresses.current().length)
-    const allowed = connectionsWithinLimit(backends * connectionsPerBackend(BACKEND_CONNECTIONS))
+    const backendConnections = backends * connectionsPerBackend(BACKEND_CONNECTIONS)
+    const allowed = clientConnectionsWithinFileLimit(backendConnections)
     connectionsMax = Math.min(GATEWAY_CONNECTIONS, allowed)
     if (connectionsMax >= before) return
     log.warn(
@@ -220,8 +222,8 @@ function healthOf(
     else if (health === 'ejected')
       reasons.push(`backend ${url} fails far more often than the others`)
   }
-  const invalidity = certificate && validityWarning(certificate, Date.now())
-  if (invalidity !== undefined) reasons.push(invalidity)
+  const certificateWarning = certificate && validityWarning(certificate, Date.now())
+  if (certificateWarning !== undefined) reasons.push(certificateWarning)
   const redisOutage = rateLimiter.outage()
   const effect = OUTAGE_EFFECTS[settings.RATE_LIMIT_ON_REDIS_OUTAGE]
   if (redisOutage !== undefined) reasons.push(`redis is unavailable: ${effect} (${redisOutage})`)

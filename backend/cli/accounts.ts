@@ -1,3 +1,4 @@
+/** The commands that create, list and change accounts. */
 import {
   ACCOUNT_STATUSES,
   createAccount,

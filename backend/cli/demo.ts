@@ -1,7 +1,12 @@
 import { OPERATOR } from '../accounts/audit.ts'
 import { SCOPES } from '../accounts/scopes.ts'
 import { issueApiKey, listApiKeys, revokeApiKey } from '../api-keys/api-keys.ts'
-import { createDemoAccount, DEMO_LOGINS, findDemoAccount, findOpenInvoice } from '../demo/demo.ts'
+import {
+  createDemoAccount,
+  DEMO_LOGINS,
+  findDemoAccount,
+  findInvoiceForFirstPayment,
+} from '../demo/demo.ts'
 import { checkPassword } from '../users/password-rules.ts'
 import { createPasswords } from '../users/passwords.ts'
 import { type Command, defineCommand } from './command.ts'
@@ -35,7 +40,7 @@ export const demoCommands: readonly Command[] = [
         const key = { accountId: account.id, name: KEY_NAME, scopes: SCOPES }
         return issueApiKey(tx, key, context.peppers(), actionContext)
       })
-      const invoice = await findOpenInvoice(database.read, account.id)
+      const invoice = await findInvoiceForFirstPayment(database.read, account.id)
       return {
         json: {
           account: { id: account.id, name: account.name },

@@ -1,3 +1,4 @@
+/** The command that erases the personal data of a customer. */
 import { OPERATOR } from '../accounts/audit.ts'
 import { eraseDebtor } from '../erasure/erasure.ts'
 import { type Command, defineCommand } from './command.ts'
@@ -20,27 +21,32 @@ export const erasureCommands: readonly Command[] = [
     async run({ ID, reason }, context) {
       const database = await context.database()
       const actionContext = { actor: OPERATOR, now: context.now, reason }
-      const { debtor, wasErased, erased } = await eraseDebtor(database, ID, actionContext)
+      const { debtor, wasErasedBefore, erased } = await eraseDebtor(database, ID, actionContext)
       const isLogEmpty = await database.emptyLog()
       const json = {
         id: ID,
         account_id: debtor.account_id,
         external_id: debtor.external_id,
         erased_at: debtor.erased_at,
-        was_erased: wasErased,
+        was_erased: wasErasedBefore,
         erased,
         left_in_database_log: !isLogEmpty,
       }
       const rows = Object.entries(erased)
         .map(([table, count]) => `${count} in ${table}`)
         .join(', ')
-      const first = `is erased${rows && `, with rows in other tables: ${rows}`}.`
-      const again =
+      const firstOutcome = `is erased${rows && `, with rows in other tables: ${rows}`}.`
+      const repeatedErasure =
         rows === '' ? 'There was nothing more to erase.' : `This run also erased rows: ${rows}.`
-      const outcome = wasErased ? `was erased at ${debtor.erased_at}. ${again}` : first
-      const keptId =
+      const outcome = wasErasedBefore
+        ? `was erased at ${debtor.erased_at}. ${repeatedErasure}`
+        : firstOutcome
+      const externalIdNote =
         debtor.external_id === null ? '' : ` Its external_id stays: ${debtor.external_id}.`
-      return { json, text: `Debtor ${ID} ${outcome}${keptId}${isLogEmpty ? '' : TRACES_REMAIN}` }
+      return {
+        json,
+        text: `Debtor ${ID} ${outcome}${externalIdNote}${isLogEmpty ? '' : TRACES_REMAIN}`,
+      }
     },
   }),
 ]

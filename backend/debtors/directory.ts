@@ -1,4 +1,10 @@
-/** Lists debtors in Settings: by the oldest due date of their open invoices, by name, or by the amount owed. */
+/**
+ * Lists debtors in Settings: by the oldest due date of their open invoices, by name, or by the amount owed. The table
+ * `debtor_standings` contains only the debtors that owe money.
+ *
+ * Some conditions contain literals instead of parameters, because a database uses a partial index only if the text of
+ * the statement contains the condition of the index.
+ */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import { isCalendarDate } from '../calendar/calendar.ts'
@@ -44,6 +50,8 @@ export interface DirectoryQuery {
   readonly limit: number
 }
 
+const ALWAYS_TRUE = sql<SqlBool>`1 = 1`
+
 /** A debtor, and the value by which the list is sorted: a due date, `none` if no amount is due, or an amount. */
 interface Position {
   readonly id: string
@@ -56,7 +64,8 @@ interface Start extends Position {
   readonly name: string
 }
 
-type ListedQuery = Omit<DirectoryQuery, 'ids' | 'after'> & { readonly start: Start | undefined }
+/** A query with the position that its cursor describes; `start` is undefined for the first page. */
+type PositionedQuery = Omit<DirectoryQuery, 'ids' | 'after'> & { readonly start: Start | undefined }
 
 /** Throws `invalid_cursor` if `after` is not a cursor of a list with this order. */
 export async function listDirectory(
@@ -80,8 +89,8 @@ export async function listDirectory(
 }
 
 /**
- * The cursor contains the value, because the debtor may have paid before the next page is requested. Its present
- * value would then lead to another place in the list, or to none.
+ * The cursor contains the value by which the list was sorted, because the debtor may pay before the next page is
+ * requested. With the new value, the next page would begin at another place in the list.
  */
 function cursorOf({ id, value }: Position): string {
   return value === undefined ? id : `${value}_${id}`
@@ -106,7 +115,7 @@ function rejectCursor(): never {
 async function listPositions(
   reader: Reader,
   accountId: string,
-  query: ListedQuery,
+  query: PositionedQuery,
   found: readonly string[] | undefined,
 ): Promise<Position[]> {
   if (found !== undefined) return listSearchResults(reader, accountId, query, found)
@@ -122,7 +131,7 @@ async function listPositions(
 async function listByDueDate(
   reader: Reader,
   accountId: string,
-  query: ListedQuery,
+  query: PositionedQuery,
 ): Promise<Position[]> {
   const { view, start, today, limit } = query
   const date = start === undefined ? undefined : dueDateOf(start)
@@ -134,7 +143,7 @@ async function listByDueDate(
           .select(['debtor_id as id', 'oldest_due_date as value'])
           .where('account_id', '=', accountId)
           .where(sql<SqlBool>`is_active = 1`)
-          .where(view === 'unreachable' ? sql<SqlBool>`is_reachable = 0` : sql<SqlBool>`1 = 1`)
+          .where(view === 'unreachable' ? sql<SqlBool>`is_reachable = 0` : ALWAYS_TRUE)
           .where((eb) =>
             eb.and([
               ...(view === 'overdue' ? [eb('oldest_due_date', '<', today)] : []),
@@ -167,19 +176,17 @@ function dueDateOf({ value }: Start): string {
 async function listByName(
   reader: Reader,
   accountId: string,
-  { view, start, limit }: ListedQuery,
-  condition = sql<SqlBool>`1 = 1`,
+  { view, start, limit }: PositionedQuery,
+  condition = ALWAYS_TRUE,
 ): Promise<Position[]> {
   const rows = await reader
     .selectFrom('debtors')
     .select('id')
     .where('account_id', '=', accountId)
-    // The conditions contain literals, because a database uses a partial index only if the text of the statement
-    // contains the condition of the index.
     .where(
       view === 'archived' ? sql<SqlBool>`status = 'archived'` : sql<SqlBool>`status = 'active'`,
     )
-    .where(view === 'paused' ? sql<SqlBool>`chasing_status <> 'active'` : sql<SqlBool>`1 = 1`)
+    .where(view === 'paused' ? sql<SqlBool>`chasing_status <> 'active'` : ALWAYS_TRUE)
     .where(condition)
     .where((eb) =>
       eb.and(
@@ -196,7 +203,7 @@ async function listByName(
 async function listByAmountOwed(
   reader: Reader,
   accountId: string,
-  { currency, start, limit }: ListedQuery,
+  { currency, start, limit }: PositionedQuery,
 ): Promise<Position[]> {
   const rows = await reader
     .selectFrom('debtor_balances')
@@ -236,7 +243,7 @@ export async function countSearchResults(
 async function listSearchResults(
   reader: Reader,
   accountId: string,
-  { view, start, today }: Pick<ListedQuery, 'view' | 'start' | 'today'>,
+  { view, start, today }: Pick<PositionedQuery, 'view' | 'start' | 'today'>,
   found: readonly string[],
 ): Promise<Position[]> {
   if (found.length === 0) return []
@@ -271,7 +278,7 @@ async function listSearchResults(
   return rows
     .filter((row) => {
       const { oldest_due_date: oldest } = row
-      // The search in the default view also finds archived debtors.
+      // `active` is the default view, in which a search also finds archived debtors.
       if (view === 'active') return true
       if ((row.status === 'archived') !== (view === 'archived')) return false
       if (view === 'paused') return row.chasing_status !== 'active'

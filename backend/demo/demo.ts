@@ -83,10 +83,10 @@ export async function createDemoAccount(
 }
 
 /**
- * Returns the open invoice in EUR with the largest amount due, on which the guide "First call" records a payment.
- * Returns undefined if no invoice in EUR is open.
+ * Returns the open invoice in EUR with the largest amount due. The command that `npm start` prints and the guide
+ * "Quickstart" record a payment on it. Returns undefined if no invoice in EUR is open.
  */
-export async function findOpenInvoice(
+export async function findInvoiceForFirstPayment(
   reader: Reader,
   accountId: string,
 ): Promise<InvoiceRow | undefined> {

@@ -29,7 +29,7 @@ export function renderCollection(document: ContractDocument, baseUrl: string): s
   return JSON.stringify(collection, null, 2)
 }
 
-/** Returns an item for each example of the body. */
+/** Returns one request for each example of the body, or a single request without a body if there is no example. */
 function itemsOf(operation: DocumentedOperation) {
   const { summary, body } = operation
   const examples = body?.examples ?? []
@@ -44,7 +44,7 @@ function requestOf(operation: DocumentedOperation, example?: Example) {
   const { method, parameters, description } = operation
   const target = exampleTarget(operation)
   const [path = '', query = ''] = target.split('?')
-  const shown = new URLSearchParams(query)
+  const exampleQuery = new URLSearchParams(query)
   const headers = parameters.filter(({ location }) => location === 'header')
   return {
     method,
@@ -56,8 +56,9 @@ function requestOf(operation: DocumentedOperation, example?: Example) {
       query: parameters
         .filter(({ location }) => location === 'query')
         .map(({ name, description: meaning }) => {
-          const value = shown.get(name)
+          const value = exampleQuery.get(name)
           const pair = { key: name, value: value ?? '', description: meaning }
+          // Postman lists a disabled parameter, but does not send it.
           return value === null ? { ...pair, disabled: true } : pair
         }),
     },

@@ -2,7 +2,7 @@
 import { type EventType, isEventType } from '../events/event-types.ts'
 import { withRevision } from '../events/events.ts'
 import { sampleOf } from '../webhooks/samples.ts'
-import { signMessage } from '../webhooks/signature.ts'
+import { signWebhook } from '../webhooks/signature.ts'
 
 /** The secret of the test vector in docs/webhooks.md. No endpoint has this secret. */
 export const SAMPLE_SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
@@ -34,12 +34,12 @@ function signedSample(type: EventType): EventSample {
   }
   const body = JSON.stringify(event, null, 2)
   const timestampSeconds = Date.parse(SAMPLE_TIME) / 1000
-  const message = { id: SAMPLE_ID, timestampSeconds, body: Buffer.from(body) }
+  const webhook = { id: SAMPLE_ID, timestampSeconds, body: Buffer.from(body) }
   return {
     headers: {
       'webhook-id': SAMPLE_ID,
       'webhook-timestamp': String(timestampSeconds),
-      'webhook-signature': signMessage(message, [SAMPLE_SECRET]),
+      'webhook-signature': signWebhook(webhook, [SAMPLE_SECRET]),
     },
     body,
   }

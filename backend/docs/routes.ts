@@ -12,7 +12,7 @@ const CONTENT_SECURITY_POLICY = [
   "script-src 'self'",
   "style-src 'self'",
   "connect-src 'self'",
-  // The empty icon is a data URL.
+  // The pages have an empty favicon in a data URL, so that browsers do not request /favicon.ico.
   'img-src data:',
   "form-action 'none'",
   "frame-ancestors 'none'",
@@ -22,7 +22,7 @@ const CONTENT_SECURITY_POLICY = [
 
 const CACHED_FOREVER = 'public, max-age=31536000, immutable'
 
-/** How long a request waits for rendering, which is less than the gateway's default timeout for pages. */
+/** How long a request waits for rendering: less than the default of the gateway's GATEWAY_UPSTREAM_TIMEOUT_MS. */
 const RENDERING_MS_MAX = 4_000
 
 const RETRY_AFTER_SECONDS = '3'
@@ -47,7 +47,7 @@ export function docsRoutes(
     ...['/docs', '/docs/{path*}'].map((path) =>
       route(path, async (request, h) => {
         const docs = await withinMs(rendered(), waitMsMax)
-        if (docs === undefined) return respondLater(h)
+        if (docs === undefined) return respondNotReady(h)
         const file = docs.files.get(request.path)
         if (file !== undefined) return respond(file, h, request)
         return h.response(docs.notFoundPage).type('text/html; charset=utf-8').code(404)
@@ -68,7 +68,7 @@ async function withinMs<T>(work: Promise<T>, ms: number): Promise<T | undefined>
 }
 
 /** Browsers ignore `Retry-After`, but follow `Refresh`. */
-function respondLater(h: ResponseToolkit): ResponseObject {
+function respondNotReady(h: ResponseToolkit): ResponseObject {
   return h
     .response(RENDERING_PAGE)
     .type('text/html; charset=utf-8')
@@ -78,7 +78,7 @@ function respondLater(h: ResponseToolkit): ResponseObject {
     .header('refresh', RETRY_AFTER_SECONDS)
 }
 
-/** Pages can be cached, but browsers must revalidate them before each use. */
+/** Browsers cache immutable files forever. They cache all others too, but must revalidate them before each use. */
 function respond(
   { type, content, zipped, version, isImmutable }: Asset,
   h: ResponseToolkit,
@@ -91,7 +91,7 @@ function respond(
   const response = h
     .response(Buffer.from(buffer, byteOffset, byteLength))
     .type(type)
-    // hapi changes the ETag of compressed responses itself.
+    // hapi appends the encoding to the ETag of a compressed response.
     .etag(version)
     .header('vary', 'accept-encoding')
     .header('cache-control', isImmutable ? CACHED_FOREVER : 'no-cache')

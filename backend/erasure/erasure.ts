@@ -26,7 +26,7 @@ import { eraseInTable, type Owner, PERSONAL_TABLES } from './personal-tables.ts'
 export interface Erasure {
   readonly debtor: DebtorRow
   /** Whether an earlier run erased the debtor. */
-  readonly wasErased: boolean
+  readonly wasErasedBefore: boolean
   /** How many rows this run changed or deleted in each table, apart from the debtor's own row. */
   readonly erased: Readonly<Record<string, number>>
 }
@@ -53,7 +53,7 @@ export async function eraseDebtor(
     const count = await eraseInTable(database, personalTable, owner, actionContext.now)
     if (count > 0) erased[personalTable.table] = count
   }
-  return { debtor, wasErased: found.erased_at !== null, erased }
+  return { debtor, wasErasedBefore: found.erased_at !== null, erased }
 }
 
 /** Returns the erased debtor. A debtor that was erased before does not change. */

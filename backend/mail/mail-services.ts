@@ -21,9 +21,9 @@ export interface MailServicesOptions {
   readonly inboundSecrets: readonly string[] | undefined
   readonly baseUrl: string
   /** The keys for unsubscribe links, of 32 bytes each. The first key encrypts new links. */
-  readonly linkKeys: readonly Buffer[]
+  readonly unsubscribeLinkKeys: readonly Buffer[]
   /** The keys for codes in links that are mailed to users, of 32 bytes each. The first key generates new codes. */
-  readonly codeKeys: readonly Buffer[]
+  readonly mailedCodeKeys: readonly Buffer[]
   /** Whether `REHEARSAL` is on: then no notices are sent, and Admins must pass on invitation links themselves. */
   readonly isRehearsal?: boolean
   readonly onHandOver?: (result: HandOverResult) => void
@@ -57,7 +57,14 @@ export interface MailServices {
 }
 
 export function createMailServices(options: MailServicesOptions): MailServices {
-  const { server, baseUrl, linkKeys, codeKeys, inboundSecrets, isRehearsal = false } = options
+  const {
+    server,
+    baseUrl,
+    unsubscribeLinkKeys,
+    mailedCodeKeys,
+    inboundSecrets,
+    isRehearsal = false,
+  } = options
   let lastError: string | undefined
   const mailer = createMailer({
     ...options,
@@ -67,11 +74,11 @@ export function createMailServices(options: MailServicesOptions): MailServices {
       options.onHandOver?.(result)
     },
   })
-  const codes = createMailedCodes(codeKeys)
+  const codes = createMailedCodes(mailedCodeKeys)
   let outbox: Worker | undefined
   return {
     mailer,
-    unsubscribeLinks: createUnsubscribeLinks(baseUrl, linkKeys),
+    unsubscribeLinks: createUnsubscribeLinks(baseUrl, unsubscribeLinkKeys),
     inboundSecrets,
     invitationCodes: server === undefined || isRehearsal ? undefined : codes,
     codes,

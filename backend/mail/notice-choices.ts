@@ -32,15 +32,18 @@ export async function readEnabledNotices(
   return OPTIONAL_NOTICES.filter((kind) => rows.every((row) => row.kind !== kind))
 }
 
+/** Turns on the optional notices in `enabled`, and turns off all others. */
 export async function setEnabledNotices(
   tx: Transaction,
   { id: userId, account_id: accountId }: Pick<UserRow, 'id' | 'account_id'>,
   enabled: readonly OptionalNotice[],
   actionContext: ActionContext,
 ): Promise<void> {
-  const before = await readEnabledNotices(tx, userId)
+  const enabledBefore = await readEnabledNotices(tx, userId)
   const muted = OPTIONAL_NOTICES.filter((kind) => !enabled.includes(kind))
-  if (OPTIONAL_NOTICES.every((kind) => before.includes(kind) === enabled.includes(kind))) return
+  const isUnchanged = (kind: OptionalNotice) =>
+    enabledBefore.includes(kind) === enabled.includes(kind)
+  if (OPTIONAL_NOTICES.every(isUnchanged)) return
   await tx.deleteFrom('muted_notices').where('user_id', '=', userId).execute()
   if (muted.length > 0) {
     const created_at = actionContext.now.toISOString()

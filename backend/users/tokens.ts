@@ -6,6 +6,7 @@ export function createToken(): string {
   return randomBytes(32).toString('base64url')
 }
 
+/** A fast hash without a salt is safe here, because a token has too many bits to be guessed. */
 export function hashToken(token: string): string {
   return createHash('sha256').update(token).digest('base64url')
 }

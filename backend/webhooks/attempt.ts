@@ -3,7 +3,7 @@ import type { ClaimedDelivery } from './deliveries.ts'
 import type { Outcome } from './outcomes.ts'
 import type { SecretBox } from './secret-box.ts'
 import type { Sender } from './sender.ts'
-import { signMessage } from './signature.ts'
+import { signWebhook } from './signature.ts'
 
 export interface AttemptDeps {
   readonly sender: Sender
@@ -13,7 +13,7 @@ export interface AttemptDeps {
   readonly baseUrl: string
 }
 
-/** Errors of the receiver are part of the outcome. Throws only if a secret cannot be decrypted. */
+/** If the receiver fails, the outcome says so. Throws only if a secret of the endpoint cannot be decrypted. */
 export async function attemptDelivery(
   delivery: ClaimedDelivery,
   { sender, box, clock, baseUrl }: AttemptDeps,
@@ -22,23 +22,23 @@ export async function attemptDelivery(
   const body = Buffer.from(delivery.body)
   const id = delivery.event_id
   const timestampSeconds = Math.floor(startedAt.getTime() / 1000)
-  const secrets = openSecrets(delivery, box, startedAt)
+  const secrets = decryptSecrets(delivery, box, startedAt)
   const requestHeaders = {
     'content-type': 'application/json',
     'user-agent': `Receivables-Webhooks/1 (+${baseUrl}/docs)`,
     'webhook-id': id,
     'webhook-timestamp': String(timestampSeconds),
-    'webhook-signature': signMessage({ id, timestampSeconds, body }, secrets),
+    'webhook-signature': signWebhook({ id, timestampSeconds, body }, secrets),
   }
   const result = await sender.send({ url: delivery.url, headers: requestHeaders, body })
   return { delivery, requestHeaders, result, startedAt, endedAt: clock() }
 }
 
-/** Returns the secret, followed by the old secret while the old secret is also valid. */
-function openSecrets(delivery: ClaimedDelivery, box: SecretBox, now: Date): string[] {
+/** Decrypts the endpoint's secret, and its old secret while that is still valid. */
+function decryptSecrets(delivery: ClaimedDelivery, box: SecretBox, now: Date): string[] {
   const owner = { accountId: delivery.account_id, recordId: delivery.endpoint_id }
   const { secret, old_secret, old_secret_expires_at } = delivery
   const isOldValid = old_secret_expires_at !== null && old_secret_expires_at > now.toISOString()
   const encrypted = old_secret !== null && isOldValid ? [secret, old_secret] : [secret]
-  return encrypted.map((text) => box.open(text, owner))
+  return encrypted.map((sealed) => box.open(sealed, owner))
 }

@@ -3,7 +3,7 @@
  * resulting address is checked, and one of these addresses is used. An attacker can therefore not change the address
  * between check and use. A name is rejected if any of its addresses is not allowed.
  *
- * Names are resolved with c-ares, because `dns.lookup` would use threads of the pool that the database needs.
+ * Names are resolved with c-ares, because `dns.lookup` would occupy threads of the libuv pool, which SQLite needs.
  */
 import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
@@ -16,7 +16,7 @@ const CONNECT_MS_MAX = 10_000
 const DNS_TRY_MS_MAX = 2000
 const DNS_TRIES = 2
 
-/** The time for an address that is not the last one of its name, so that the attempt also reaches the others. */
+/** A shorter limit for every address but the last one of a name, so that the other addresses are tried in time. */
 const CONNECT_MS_MAX_BEFORE_OTHERS = 4000
 
 export interface ConnectorOptions {
@@ -27,7 +27,7 @@ export interface ConnectorOptions {
   readonly ca?: string | undefined
 }
 
-/** Thrown if the name has no address or an address that is not allowed. The delivery log shows `code`. */
+/** Thrown if the name has no address, or if one of its addresses is not allowed. The delivery log shows `code`. */
 export class TargetError extends Error {
   readonly code: 'target_not_allowed' | 'dns_failed'
 
@@ -84,11 +84,12 @@ export function createConnector(
     const { protocol, hostname } = target
     const isName = isIP(hostname) === 0 && !hostname.startsWith('[')
     // The connection uses an address, but TLS must verify the certificate of the name.
-    const verified = protocol === 'https:' && isName ? { ...target, servername: hostname } : target
+    const namedTarget =
+      protocol === 'https:' && isName ? { ...target, servername: hostname } : target
     const startedAt = performance.now()
     const tryAddresses = ([address, ...others]: readonly string[]): void => {
       const connect = others.length === 0 ? connectToLast : connectBeforeOthers
-      connect({ ...verified, hostname: address ?? '' }, (error, socket) => {
+      connect({ ...namedTarget, hostname: address ?? '' }, (error, socket) => {
         if (error === null) callback(null, socket)
         else if (others.length > 0 && performance.now() - startedAt < attemptMsMax)
           tryAddresses(others)

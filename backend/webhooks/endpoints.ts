@@ -24,7 +24,8 @@ const DESCRIPTION_LENGTH_MAX = 200
 /** How long deliveries are signed with both secrets after a rotation. */
 const OVERLAP_MS = 24 * 3_600_000
 
-const NO_FAILURES = { failing_since: null, hold_until: null }
+/** `hold_until` is the end of the delay that the receiver requested. */
+const NO_FAILURES_OR_DELAY = { failing_since: null, hold_until: null }
 
 export interface EndpointSettings {
   readonly url: string
@@ -101,8 +102,9 @@ export async function updateEndpoint(
 ): Promise<WebhookEndpointRow> {
   const settings = checkSettings(input, privateTargets)
   const hasOtherUrl = settings.url !== row.url
+  // Deliveries that were delayed for the previous URL are due now.
   if (hasOtherUrl) announce(tx, DELIVERIES_DUE)
-  const values = hasOtherUrl ? { ...settings, ...NO_FAILURES } : settings
+  const values = hasOtherUrl ? { ...settings, ...NO_FAILURES_OR_DELAY } : settings
   const changed = await updateRow(tx, row, values, actionContext)
   await audit(tx, row, 'webhook_endpoint.updated', actionContext, {
     url: changed.url,
@@ -308,7 +310,8 @@ async function setStatus(
     status === 'paused' ? 'webhook_endpoint.paused' : 'webhook_endpoint.resumed',
     actionContext,
   )
-  const reset = { disabled_reason: null, ...NO_FAILURES }
+  // A person has paused or resumed the endpoint, so earlier failures no longer count toward disabling it.
+  const reset = { disabled_reason: null, ...NO_FAILURES_OR_DELAY }
   return updateRow(
     tx,
     row,

@@ -10,7 +10,7 @@ export function createSigningSecret(): string {
   return SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64')
 }
 
-export interface SignedMessage {
+export interface SignedWebhook {
   /** The header `webhook-id`, which is the same for every attempt. */
   readonly id: string
   /** The header `webhook-timestamp`, the time of this attempt. */
@@ -21,13 +21,13 @@ export interface SignedMessage {
 
 /**
  * Returns the header `webhook-signature`. It has a signature for each secret, so that a receiver that knows only one of
- * the secrets can verify the message.
+ * the secrets can verify the webhook.
  */
-export function signMessage(message: SignedMessage, secrets: readonly string[]): string {
-  return secrets.map((secret) => signOnce(message, secret)).join(' ')
+export function signWebhook(webhook: SignedWebhook, secrets: readonly string[]): string {
+  return secrets.map((secret) => signOnce(webhook, secret)).join(' ')
 }
 
-function signOnce({ id, timestampSeconds, body }: SignedMessage, secret: string): string {
+function signOnce({ id, timestampSeconds, body }: SignedWebhook, secret: string): string {
   // The key is the decoded text after the prefix, not the secret as people see it.
   const key = Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64')
   const mac = createHmac('sha256', key).update(`${id}.${timestampSeconds}.`).update(body)

@@ -7,6 +7,6 @@ const OWN_FILES = 200
 const CONNECTIONS_MIN = 10
 
 /** Returns how many connections clients may open if the gateway opens up to `backendConnections` to backends. */
-export function connectionsWithinLimit(backendConnections: number): number {
+export function clientConnectionsWithinFileLimit(backendConnections: number): number {
   return Math.max(CONNECTIONS_MIN, openFilesMax() - OWN_FILES - backendConnections)
 }

@@ -1,6 +1,6 @@
 /**
- * The parsing errors of this folder. A caller converts an error in a request into a 4xx, and an error in a
- * backend's response into a 502.
+ * The errors of the parsers in this folder. The gateway converts an error in a client's request into a 4xx, and an
+ * error in a backend's response into a 502.
  */
 import { HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX } from './limits.ts'
 

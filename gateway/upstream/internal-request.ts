@@ -2,7 +2,7 @@
 import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 import type { BackendPool } from './pool.ts'
 
-/** Larger than any response to an internal request. The largest response describes `LOOK_UPS_MAX` keys. */
+/** Larger than any response to an internal request. The largest is that of a look-up of several keys. */
 const RESPONSE_BYTES_MAX = 256 * 1024
 
 export interface InternalResponse {
@@ -49,6 +49,7 @@ class Exchange implements InternalExchange, ResponseHandler {
     return this.#settled.promise
   }
 
+  /** An exchange that was aborted while it waited for a connection is not sent. */
   onSend(connection: BackendConnection): boolean {
     if (!this.#hasEnded) this.#connection = connection
     return !this.#hasEnded
@@ -61,6 +62,7 @@ class Exchange implements InternalExchange, ResponseHandler {
   }
 
   onData(part: Buffer): void {
+    // The connection reuses the memory of `part` for the data that it receives next.
     this.#parts.push(Buffer.from(part))
     this.#bytes += part.length
     if (this.#bytes > RESPONSE_BYTES_MAX) this.abort(new Error('the response is too large'))
@@ -82,7 +84,7 @@ class Exchange implements InternalExchange, ResponseHandler {
   }
 
   abort(reason: Error): void {
-    // By now, the connection may carry another request.
+    // After the end of this exchange, its connection may carry another request, which must not be aborted.
     if (this.#hasEnded) return
     if (this.#connection === undefined) this.onError(reason)
     else this.#connection.abort(reason)

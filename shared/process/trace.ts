@@ -20,7 +20,7 @@ export interface Trace {
   /** The caller's span; undefined if the trace begins here. */
   readonly parentSpanId: string | undefined
   readonly flags: number
-  /** The `tracestate` of other vendors, or an empty text. */
+  /** The `tracestate` that the caller sent; empty if there is none or it is invalid. */
   readonly state: string
 }
 
@@ -58,7 +58,7 @@ export function createSpanId(): string {
   return randomHex(8)
 }
 
-/** Returns the whole state or an empty text, because a truncated state would be invalid. */
+/** Returns the state without empty members. Returns an empty text if the state is missing, too long or invalid. */
 function readState(tracestate: string | undefined): string {
   if (tracestate === undefined || tracestate.length > TRACESTATE_LENGTH_MAX) return ''
   const members = tracestate

@@ -14,11 +14,14 @@ export interface SessionOptions {
   /** How long a statement may wait for a lock. */
   readonly lockMsMax: number
   readonly readOnly: boolean
-  /** Whether statements, idle transactions and waiting reads have time limits. Opening a connection always has one. */
+  /**
+   * Whether the duration of a statement, the time for which a transaction may be idle, and the time for which a read
+   * waits for a connection are limited. Opening a connection and waiting for a lock always have a limit.
+   */
   readonly hasTimeLimits: boolean
   /**
-   * Whether sessions lead to a pooler, which may run each transaction on another session. Time limits are then
-   * settings of the role, and no statement is kept prepared.
+   * Whether the address is that of a pooler, which may run each transaction on another connection to the server. Time
+   * limits are then settings of the role, and no statement is kept prepared.
    */
   readonly hasPooler: boolean
 }
@@ -42,7 +45,7 @@ export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
  */
 const IDLE_IN_TRANSACTION_MS_MAX = 2_500
 
-/** Longer than a migration, copy or export is ever idle in its transaction. */
+/** A limit for migrations, copies and exports, which are never idle in a transaction for so long. */
 const DAY_MS = 86_400_000
 
 export function createPool(options: PoolOptions): pg.Pool {
@@ -73,6 +76,7 @@ export function connectionError(client: pg.ClientBase): Error | undefined {
   return ERRORS.get(client)
 }
 
+/** Creates a client outside of the pool, for a connection that many reads share. The caller connects it. */
 export function createClient(options: SessionOptions): Client {
   return new (clientClass(options.primary))(sessionConfig(options)) as Client
 }
@@ -164,14 +168,16 @@ async function connect(url: string, name: string, more: pg.ClientConfig = {}): P
     ...KEEP_ALIVE,
     ...more,
   })
+  // Without a listener, a lost connection would end this process. The next statement fails and reports the loss.
   client.on('error', () => {})
   await client.connect()
   return client
 }
 
 /**
- * Throws if the pooler's role has no time limits, or longer limits than the service's own. Without limits, a
- * transaction that hangs would keep its rows locked forever.
+ * Throws if the role has no time limits, or longer ones than those of sessions without a pooler. Sessions through a
+ * pooler need limits of the role, because they cannot set their own. Without limits, a transaction that hangs would
+ * keep its rows locked forever.
  */
 export async function checkRoleLimits(url: string, name: string, lockMsMax: number): Promise<void> {
   const limits = new Map([

@@ -6,7 +6,10 @@ import { type PrepareOptions, prepareSchema } from '../migrations.ts'
 import { SqliteConnection } from './connection.ts'
 import { kyselyOnConnection } from './kysely.ts'
 
-/** Migrations use a connection of their own, since the writer's queue requires a known schema. */
+/**
+ * Migrates the file. The write queue requires the current schema and is therefore opened later, so the migration opens
+ * its own connection.
+ */
 export async function migrateFile(
   path: string,
   options: PrepareOptions,
@@ -20,9 +23,8 @@ export async function migrateFile(
 }
 
 /**
- * A backend may write meanwhile: batches are short, but building an index blocks payments for a second or two
- * if the table has a million rows. Each step runs and is recorded in one transaction, so two processes that
- * migrate share the work and need no other lock.
+ * Another process may record payments during the migration. Batches block it only briefly, but building an index blocks
+ * it for a second or two if the table has a million rows.
  */
 function createTarget(connection: SqliteConnection): MigrationTarget {
   const db = kyselyOnConnection<unknown>(connection)
@@ -36,6 +38,8 @@ function createTarget(connection: SqliteConnection): MigrationTarget {
       return rows.length > 0
     },
     replaceCheck,
+    // Each step runs and is recorded in one transaction, so two processes that migrate at the same time need no other
+    // lock: each step is run by one of them.
     exclusively: (work) => work(),
   }
 }

@@ -34,13 +34,13 @@ export interface SessionRow {
   /** The IP address and the browser of the login. `user_agent` is the text that the browser sends. */
   address: string | null
   user_agent: string | null
-  /** When the user logged in, or last entered the password during the session. */
+  /** When the user logged in, or last entered the password during the session. If it is null, `created_at` applies. */
   confirmed_at: string | null
   /** The time until which the second factor may be entered; null if the login is complete. */
   pending_until: string | null
 }
 
-/** A code that can be entered once instead of a code of the authenticator app, in case the app is lost. */
+/** A code that can be used once instead of the authenticator app or the passkey, in case the user has lost it. */
 export interface RecoveryCodeRow {
   user_id: string
   /** SHA-256, base64url. */

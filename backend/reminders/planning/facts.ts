@@ -10,7 +10,10 @@ export interface Facts {
   readonly stage: LadderStage
   readonly recipient: string | null
   readonly invoices: readonly MessageInvoice[]
-  /** How often kill switches had been activated. If this number has grown since, the message is not sent. */
+  /**
+   * How often kill switches had been activated when the message was planned. If they were activated again since then,
+   * the message is not sent.
+   */
   readonly timesPutOn: number
   /** The end of the approval period; unused for stages without approval. */
   readonly expiresAt: string
@@ -29,6 +32,7 @@ export interface MessageInvoice {
   readonly daysPastDue: number
   /** The stage of this invoice, which may be lower than the stage of the message. */
   readonly stage: LadderStage
+  /** The invoice's `chasing_cycle`, which increases when a paid invoice reopens: its stages can then be sent again. */
   readonly cycle: number
 }
 
@@ -42,7 +46,7 @@ export function readFacts(text: string): Facts {
   return JSON.parse(text)
 }
 
-/** Returns the stage that the message log shows; null for a courtesy. */
+/** Returns the stage that the message log shows; null for `courtesy`, which the log does not show. */
 export function loggedStage(stage: LadderStage): ReminderStage | null {
   return stage === 'courtesy' ? null : stage
 }

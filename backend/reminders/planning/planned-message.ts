@@ -19,6 +19,7 @@ export interface DebtorPlan {
   readonly debtor: DebtorRow
   readonly account: ChasingAccount
   readonly chased: ChasedDebtor
+  /** Why a safety rail blocks every message to the debtor; undefined if none does. */
   readonly refusal: Refusal | undefined
   readonly plan: Plan
 }
@@ -29,7 +30,10 @@ export interface NewMessage {
   readonly covered: readonly { readonly invoice: ChasedInvoice; readonly stage: LadderStage }[]
 }
 
-/** Creates the rows of a message. If a safety rail blocks the message, its first status is `suppressed`. */
+/**
+ * Creates the rows of a message. If a safety rail blocks the message itself or every message to the debtor, its first
+ * status is `suppressed`.
+ */
 export function newMessage(
   { debtor, account, chased, refusal: debtorRefusal }: DebtorPlan,
   { stage, scheduledFor, invoices, refusal = debtorRefusal }: PlannedMessage,
@@ -58,7 +62,8 @@ export function newMessage(
     timesPutOn: activationCountOf(account.switches),
     expiresAt: new Date(now.getTime() + APPROVAL_DAYS * DAY_MS).toISOString(),
   }
-  const row = rowOf(debtor, facts, refusal, { scheduledFor, now })
+  const row = messageRowOf(debtor, facts, refusal, { scheduledFor, now })
+  // For a message that needs approval, the send check runs immediately, and writes the text that a person approves.
   const runAt = row.status === 'awaiting_approval' ? now : scheduledFor
   const reminder = {
     message_id: row.id,
@@ -67,7 +72,7 @@ export function newMessage(
     facts: JSON.stringify(facts),
     approved_hash: null,
     payment_digest: null,
-    // For a message that needs approval, the send check runs immediately, and writes the text that a person approves.
+    // A suppressed message is only logged, so the send check never runs for it.
     run_at: refusal === undefined ? runAt.toISOString() : null,
     lease: null,
     attempts: 0,
@@ -77,7 +82,7 @@ export function newMessage(
   return { row, reminder, covered }
 }
 
-function rowOf(
+function messageRowOf(
   { id: debtorId, account_id: accountId }: DebtorRow,
   { stage, recipient, invoices }: Facts,
   refusal: Refusal | undefined,

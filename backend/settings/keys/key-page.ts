@@ -113,14 +113,14 @@ function renderChart(
   const largest = Math.max(...bars.map(callsOf))
   const top = topOfScale(largest)
   const labeledBars = [bars[0], bars[Math.floor(bars.length / 2)], bars.at(-1)]
-  const names = labeledBars.flatMap((bar) => (bar === undefined ? [] : [nameOf(bar.at)]))
+  const labels = labeledBars.flatMap((bar) => (bar === undefined ? [] : [nameOf(bar.at)]))
   const summary = `${title}: ${plural(total, 'call')}, at most ${largest.toLocaleString('en')} in one bar.`
   return html`<section class="card" aria-labelledby="${id}-title">
 <div class="heading"><h2 id="${id}-title">${title}</h2><p class="total">${plural(total, 'call')}</p></div>
 ${
   total === 0
     ? html`<p class="hint empty">No calls.</p>`
-    : html`${renderChartFrame({ summary, top, names, bars: bars.map((bar, index) => renderBar(bar, index, top, nameOf(bar.at))) })}
+    : html`${renderChartFrame({ summary, top, labels, bars: bars.map((bar, index) => renderBar(bar, index, top, nameOf(bar.at))) })}
 <ul class="legend"><li class="succeeded">Succeeded</li><li class="refused">Rejected (4xx)</li><li class="failed">Failed (5xx)</li></ul>
 <details><summary>Show as a table</summary>${renderUsageTable(title, bars, nameOf)}</details>`
 }

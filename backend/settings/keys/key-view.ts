@@ -10,6 +10,7 @@ import type { ApiKeyRow, KeyWindowRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { exactTime, SCOPE_WORDS, type TimeContext } from '../shell/words.ts'
 
+/** `scopeAllowance` is the account's list of allowed scopes, in JSON; null allows all. */
 export function representKey(row: ApiKeyRow, scopeAllowance: string | null, now: Date) {
   const scopes = readScopes(row.granted_scopes)
   return {
@@ -41,7 +42,7 @@ export function representWindow(row: ApiKeyRow, { used, ends_at }: KeyWindowRow,
   return { used: isOpen ? used : 0, limit: row.rate_limit, resets_at: isOpen ? ends_at : null }
 }
 
-/** Returns the scopes that the account allows its keys to use: all if `scopeAllowance`, a list in JSON, is null. */
+/** Returns the scopes that the account allows its keys to use. */
 export function allowedScopes(scopeAllowance: string | null): readonly Scope[] {
   return scopeAllowance === null ? SCOPES : readScopes(scopeAllowance)
 }

@@ -12,7 +12,10 @@ import { invalid } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { describedBy, renderFault } from '../shell/layout.ts'
 
-/** JSON sends an instant and a list of addresses. A form sends a date and a text with one address per line. */
+/**
+ * A request in JSON contains `expires_at`, a time, and a list of addresses. A form contains `expires_on`, a date, and
+ * a text with one address per line.
+ */
 export const LIMIT_FIELDS = {
   texts: ['expires_at', 'expires_on'],
   lists: ['allowed_addresses'],
@@ -34,6 +37,7 @@ export function readExpiry(fields: Fields, timezone: string): Date | null | unde
   return isCalendarDate(date) ? startOfDay(addDays(date, 1), timezone) : invalidExpiry('a date')
 }
 
+/** The error names `expires_at` for a form too, because this is the id of the form's input. */
 function invalidExpiry(what: string): never {
   return invalid('expires_at', `The expiry must be ${what}.`)
 }

@@ -9,6 +9,7 @@ import type { Fields } from '../shell/fields.ts'
 
 /** WebAuthn limits ids to 1023 bytes, which are 1364 characters in base64url. */
 const ID = joi.string().pattern(/^[\w-]{1,1364}$/)
+/** Bytes of any length in base64url. */
 const BYTES = joi.string().pattern(/^[\w-]+$/)
 
 const COMMON = {
@@ -40,6 +41,7 @@ const AUTHENTICATION: ObjectSchema<AuthenticationResponseJSON> = joi.object({
       clientDataJSON: BYTES.required(),
       authenticatorData: BYTES.required(),
       signature: BYTES.required(),
+      // A security key may return no user handle. Some browsers then send null or an empty text.
       userHandle: joi
         .string()
         .pattern(/^[\w-]{1,128}$/)

@@ -6,6 +6,7 @@ import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderPasskeyLogin } from './passkey-form.ts'
 
+/** `relyingParty` is undefined if the service cannot use passkeys, because its address is an IP address. */
 export function renderLogin(
   frame: Frame,
   relyingParty: RelyingParty | undefined,
@@ -26,6 +27,8 @@ ${csrfField(frame)}
 ${relyingParty !== undefined && renderPasskeyLogin(frame, relyingParty, '/settings/login/passkey')}
 <p><a href="/settings/password-reset">Forgot your password?</a></p>
 </div>`
+  // A browser that is already logged in may send this form. If this login fails, the page must not show the navigation
+  // of the other login.
   return renderPage(
     { ...frame, session: undefined },
     { title: 'Log in', main, hasPasskeys: relyingParty !== undefined },

@@ -1,4 +1,4 @@
-/** The routes of the notices that an Admin receives by mail. */
+/** The routes of the page on which an Admin chooses which notices to receive by mail. */
 import {
   OPTIONAL_NOTICES,
   type OptionalNotice,
@@ -15,10 +15,10 @@ export const noticePages: readonly SessionPage[] = [
     method: 'GET',
     path: NOTICES_PATH,
     async handle({ session }, { database: { read } }) {
-      const chosen = await readEnabledNotices(read, session.user.id)
+      const enabled = await readEnabledNotices(read, session.user.id)
       return {
-        json: represent(chosen),
-        page: (frame) => renderNotices(frame, session, chosen),
+        json: represent(enabled),
+        page: (frame) => renderNotices(frame, session, enabled),
       }
     },
   },
@@ -28,10 +28,10 @@ export const noticePages: readonly SessionPage[] = [
     adminsOnly: 'Notices about the account are mailed to its Admins.',
     expected: { lists: ['kinds'] },
     async handle({ session, fields, actionContext, performAction }, { database }) {
-      const chosen = fields.list('kinds').map(kindOf)
+      const enabled = fields.list('kinds').map(kindOf)
       const user = { id: session.user.id, account_id: session.account.id }
       await performAction('notices_changed', (tx) =>
-        setEnabledNotices(tx, user, chosen, actionContext),
+        setEnabledNotices(tx, user, enabled, actionContext),
       )
       return {
         json: represent(await readEnabledNotices(database.read, user.id)),
@@ -46,10 +46,10 @@ function kindOf(text: string): OptionalNotice {
   return kind ?? invalid('kinds', `kinds may contain only ${OPTIONAL_NOTICES.join(', ')}.`)
 }
 
-function represent(chosen: readonly OptionalNotice[]) {
+function represent(enabled: readonly OptionalNotice[]) {
   return {
     object: 'notice_choices',
-    kinds: OPTIONAL_NOTICES.filter((kind) => chosen.includes(kind)),
+    kinds: OPTIONAL_NOTICES.filter((kind) => enabled.includes(kind)),
     always: SECURITY_NOTICES,
   }
 }

@@ -35,7 +35,7 @@ ${renderPasskeys(passkeys, party, { now, timezone: account.timezone })}
 ${
   user.hasApp
     ? html`<p><span class="badge active">On</span> You log in with your password and a code from your app.</p>
-<div class="row">${renderButton(frame, 'disable', 'Turn off', true)}</div>`
+<div class="row">${renderButton(frame, 'disable', 'Turn off', { isDangerous: true })}</div>`
     : html`<p><span class="badge">Off</span> With an app on your phone, a guessed or stolen password alone is not enough to log in.</p>
 <div class="row">${renderButton(frame, 'setup', 'Set up')}</div>`
 }
@@ -98,10 +98,16 @@ store them where you can find them without your phone. Earlier recovery codes no
 <button type="button" data-copy="codes" hidden>Copy<span class="unseen"> recovery codes</span></button></div></div>
 <p><a class="button primary" href="${PATH}">I have stored the codes</a></p>
 </div>`
+  // Without the navigation, people are less likely to leave the page before they have stored the codes.
   return renderPage(frame, { title: 'Recovery codes', hasNoNavigation: true, main })
 }
 
-function renderButton(frame: Frame, action: string, name: string, isDangerous = false): Html {
+function renderButton(
+  frame: Frame,
+  action: string,
+  name: string,
+  { isDangerous }: { readonly isDangerous?: boolean } = {},
+): Html {
   return html`<form method="post" action="${PATH}/${action}" data-once>${csrfField(frame)}
 <button${isDangerous && html` class="danger"`}>${name}</button></form>`
 }

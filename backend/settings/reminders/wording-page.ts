@@ -88,10 +88,11 @@ export interface WordingView {
   readonly key: WordingKey
   /** The texts in the form. */
   readonly values: Wording
+  /** The saved wording. The form also sends it, so that only fields that a person changed are saved. */
   readonly stored: Wording
   /** Whether the account has a wording of its own. */
   readonly isChanged: boolean
-  /** Whether the values are not saved: the script then replaces the preview, which shows the saved wording. */
+  /** Whether the values were sent, but not saved: `settings.js` then replaces the preview of the saved wording. */
   readonly isUnsaved: boolean
   /** The number of the invoice in the preview, or '' for a made-up invoice. */
   readonly invoice: string
@@ -147,7 +148,7 @@ ${input}
 <p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFault(problem, name)}</div>`
 }
 
-/** With the script, each change updates the preview. Without the script, the button Preview does. */
+/** `settings.js` updates the preview after each change. Without scripts, only the button Preview updates it. */
 function renderActions(
   path: string,
   { user }: Session,

@@ -1,4 +1,4 @@
-/** The frame of a bar chart: its scale, its grid and the names below it. */
+/** The frame of a bar chart: its scale, its grid and the labels below it. */
 import { type Html, html } from '../../html/html.ts'
 
 /** Both sizes are in units of the SVG's view box. The page stretches the chart to its own width. */
@@ -18,16 +18,16 @@ interface Chart {
   readonly summary: string
   readonly top: number
   readonly bars: readonly Html[]
-  /** The names of the first, the middle and the last bar. */
-  readonly names: readonly string[]
+  /** The labels of the first, the middle and the last bar. */
+  readonly labels: readonly string[]
 }
 
-export function renderChartFrame({ summary, top, bars, names }: Chart): Html {
+export function renderChartFrame({ summary, top, bars, labels }: Chart): Html {
   const width = bars.length * BAR_WIDTH
   const scale = [top, top / 2, 0]
   return html`<div class="plot"><p class="scale" aria-hidden="true">${scale.map((value) => html`<span>${value.toLocaleString('en')}</span>`)}</p>
 <svg class="chart" role="img" aria-label="${summary}" viewBox="0 0 ${width} ${CHART_HEIGHT}" preserveAspectRatio="none">
 ${[0, 0.5].map((part) => html`<line class="grid" x1="0" x2="${width}" y1="${part * CHART_HEIGHT}" y2="${part * CHART_HEIGHT}"/>`)}
 ${bars}</svg></div>
-<p class="axis" aria-hidden="true">${names.map((name) => html`<span>${name}</span>`)}</p>`
+<p class="axis" aria-hidden="true">${labels.map((label) => html`<span>${label}</span>`)}</p>`
 }

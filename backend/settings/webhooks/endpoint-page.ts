@@ -40,7 +40,7 @@ ${row.description !== '' && html`<div><dt>Description</dt><dd>${row.description}
 <div class="whole"><dt>Events</dt><dd>${renderEventTypes(row)}</dd></div>
 </dl></section>
 ${renderChart(recent.hours, now, timezone)}
-${renderRecent(view)}
+${renderRecentDeliveries(view)}
 ${isAdmin && renderActions(frame, view, path)}
 ${renderAuditLink(session, row.id)}`
   return renderPage(frame, { title: row.url, section: '/settings/api-keys', main })
@@ -48,7 +48,7 @@ ${renderAuditLink(session, row.id)}`
 
 const HOUR_MS = 3_600_000
 
-function renderRecent({ deliveries, row, session, now }: EndpointView): Html {
+function renderRecentDeliveries({ deliveries, row, session, now }: EndpointView): Html {
   return html`<section aria-labelledby="recent"><div class="heading"><h2 id="recent">Recent deliveries</h2>
 <a href="/settings/webhook-deliveries?endpoint_id=${row.id}">All<span class="unseen"> deliveries to this endpoint</span></a></div>
 ${
@@ -71,8 +71,10 @@ function renderChart(hours: readonly HourOfAttempts[], now: Date, timezone: stri
   const attempts = bars.reduce((sum, bar) => sum + bar.attempts, 0)
   const succeeded = bars.reduce((sum, bar) => sum + bar.succeeded, 0)
   const top = topOfScale(Math.max(...bars.map((bar) => bar.attempts)))
-  const shown = [bars[0], bars[12], bars.at(-1)]
-  const names = shown.flatMap((bar) => (bar === undefined ? [] : [hourName(bar.hour, timezone)]))
+  const labeledBars = [bars[0], bars[12], bars.at(-1)]
+  const labels = labeledBars.flatMap((bar) =>
+    bar === undefined ? [] : [hourName(bar.hour, timezone)],
+  )
   const summary = `${plural(attempts, 'attempt')} in 24 hours, ${succeeded} succeeded.`
   return html`<section class="card" aria-labelledby="chart-title">
 <div class="heading"><h2 id="chart-title">The last 24 hours</h2>
@@ -80,7 +82,7 @@ function renderChart(hours: readonly HourOfAttempts[], now: Date, timezone: stri
 ${
   attempts === 0
     ? html`<p class="hint empty">No event was sent in the last 24 hours.</p>`
-    : html`${renderChartFrame({ summary, top, names, bars: bars.map((bar, index) => renderBar(bar, index, top, timezone)) })}
+    : html`${renderChartFrame({ summary, top, labels, bars: bars.map((bar, index) => renderBar(bar, index, top, timezone)) })}
 <ul class="legend"><li class="succeeded">Succeeded</li><li class="failed">Failed</li></ul>
 <details><summary>Show as a table</summary><table class="plain"><caption class="unseen">Attempts by hour</caption>
 <thead><tr><th scope="col">Hour</th><th scope="col">Succeeded</th><th scope="col">Failed</th></tr></thead>
@@ -104,13 +106,13 @@ function renderBar(
   timezone: string,
 ): Html {
   const scale = CHART_HEIGHT / top
-  const good = succeeded * scale
-  const bad = (attempts - succeeded) * scale
+  const succeededHeight = succeeded * scale
+  const failedHeight = (attempts - succeeded) * scale
   const rect = (kind: string, y: number, height: number) =>
     height > 0 &&
     html`<rect class="${kind}" x="${index * BAR_WIDTH + 1}" y="${y.toFixed(2)}" width="${BAR_WIDTH - 2}" height="${height.toFixed(2)}"/>`
   return html`<g><title>${hourName(hour, timezone)}: ${plural(attempts, 'attempt')}</title>
-${rect('succeeded', CHART_HEIGHT - good, good)}${rect('failed', CHART_HEIGHT - good - bad, bad)}</g>`
+${rect('succeeded', CHART_HEIGHT - succeededHeight, succeededHeight)}${rect('failed', CHART_HEIGHT - succeededHeight - failedHeight, failedHeight)}</g>`
 }
 
 /** Formats a time for a `datetime-local` field: in the account's time zone, without a UTC offset. */

@@ -225,8 +225,8 @@ t.test('after an erasure no table contains personal data, and amounts are unchan
   t.strictSame(await findUntested(read, shapes), [], help)
 
   testAccount.backend.now = new Date(testAccount.backend.now.getTime() + 1000)
-  const { erased, wasErased } = await erase(testAccount, debtor.id)
-  t.equal(wasErased, false)
+  const { erased, wasErasedBefore } = await erase(testAccount, debtor.id)
+  t.equal(wasErasedBefore, false)
   t.strictSame(await findPersonalRows(read, shapes), [])
   matches(t, erased, { messages: 2, invoices: 2, payments: 1, idempotency_keys: 4 })
 
@@ -365,7 +365,11 @@ t.test(
     const { debtor: first } = await erase(testAccount, debtor.id)
     testAccount.backend.now = new Date(testAccount.backend.now.getTime() + 60_000)
     const second = await erase(testAccount, debtor.id)
-    matches(t, second, { wasErased: true, erased: {}, debtor: { erased_at: first.erased_at } })
+    matches(t, second, {
+      wasErasedBefore: true,
+      erased: {},
+      debtor: { erased_at: first.erased_at },
+    })
     t.strictSame(Object.keys(second.erased), [])
     await database.transaction((tx) =>
       tx

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { createSender } from '../../../backend/webhooks/sender.ts'
-import { signMessage } from '../../../backend/webhooks/signature.ts'
+import { signWebhook } from '../../../backend/webhooks/signature.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { reservePort } from '../../fixtures/servers/ports.ts'
 import { missingCommand } from '../../fixtures/service/languages.ts'
@@ -29,7 +29,7 @@ function headersOf(body: Buffer) {
   return {
     'webhook-id': 'evt_1',
     'webhook-timestamp': String(timestampSeconds),
-    'webhook-signature': signMessage(message, [`whsec_${'A'.repeat(32)}`, SECRET]),
+    'webhook-signature': signWebhook(message, [`whsec_${'A'.repeat(32)}`, SECRET]),
   }
 }
 

@@ -1,7 +1,7 @@
 import { Webhook } from 'standardwebhooks'
 import t from 'tap'
 import { createSecretBox } from '../../../backend/webhooks/secret-box.ts'
-import { createSigningSecret, signMessage } from '../../../backend/webhooks/signature.ts'
+import { createSigningSecret, signWebhook } from '../../../backend/webhooks/signature.ts'
 import { matches, throwsWith } from '../../fixtures/matches.ts'
 
 t.test('a signature equals the one in the published test vector', async (t) => {
@@ -11,7 +11,7 @@ t.test('a signature equals the one in the published test vector', async (t) => {
     body: Buffer.from('{"test": 2432232314}'),
   }
   t.equal(
-    signMessage(message, ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']),
+    signWebhook(message, ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']),
     'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
   )
 })
@@ -23,7 +23,7 @@ t.test('the library standardwebhooks accepts our signatures with either secret',
   const headers = {
     'webhook-id': 'evt_1',
     'webhook-timestamp': String(timestampSeconds),
-    'webhook-signature': signMessage({ id: 'evt_1', timestampSeconds, body }, [next, secret]),
+    'webhook-signature': signWebhook({ id: 'evt_1', timestampSeconds, body }, [next, secret]),
   }
   for (const known of [secret, next]) {
     t.strictSame(new Webhook(known).verify(body, headers), { note: 'é €' })
