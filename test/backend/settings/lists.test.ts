@@ -277,6 +277,8 @@ t.test('payments are found by reference, amount, date and status', async (t) => 
   t.strictSame(await ids(''), [large.id, small.id])
   t.strictSame(await ids('reference=BANK-2'), [large.id])
   t.strictSame(await ids('reference=BANK'), [small.id, large.id])
+  const byReference = await ada.page('/settings/payments?reference=BANK')
+  matches(t, byReference.text, containing('Payments, by reference'))
   t.strictSame(await ids('status=reversed'), [small.id])
   t.strictSame(await ids('amount_min=5'), [large.id])
   t.strictSame(await ids('received_until=2026-11-01'), [small.id])
