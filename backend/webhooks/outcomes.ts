@@ -47,11 +47,14 @@ export async function recordOutcomes(
     const claimed = await findClaimed(tx, outcome)
     if (claimed === undefined) continue
     const before = endpoints.get(id) ?? (await readEndpoint(tx, id, outcomes))
-    const endpoint = await updateEndpointHealth(tx, before, outcome)
-    endpoints.set(id, endpoint)
+    const change = changeOfHealth(before, outcome)
+    const endpoint = { ...before, ...change }
     const mayRetry = endpoint.status !== 'disabled'
     const row = await recordDelivery(tx, outcome, claimed, mayRetry, random())
+    endpoints.set(id, row === undefined ? before : endpoint)
+    // `findClaimed` does not lock the delivery, so another worker may have claimed it since.
     if (row === undefined) continue
+    if (change !== undefined) await writeHealth(tx, endpoint, change, outcome.endedAt)
     const attempt = attemptRow(outcome, row.attempts)
     // The response may repeat the event, from which personal data was erased during the attempt.
     const isErased = claimed.body !== outcome.delivery.body
@@ -125,20 +128,26 @@ async function recordDelivery(
   return isRecorded ? { attempts } : undefined
 }
 
-/** Writes only if something changes. An attempt at a previous URL of the endpoint changes nothing. */
-async function updateEndpointHealth(
-  tx: Transaction,
+type Health = Partial<
+  Pick<
+    WebhookEndpointRow,
+    'failing_since' | 'hold_until' | 'status' | 'status_since' | 'disabled_reason' | 'updated_at'
+  >
+>
+
+/** Returns undefined if nothing changes. An attempt at a previous URL of the endpoint changes nothing. */
+function changeOfHealth(
   endpoint: WebhookEndpointRow,
   { delivery, result, startedAt, endedAt }: Outcome,
-): Promise<WebhookEndpointRow> {
-  if (delivery.url !== endpoint.url) return endpoint
+): Health | undefined {
+  if (delivery.url !== endpoint.url) return undefined
   if (result.succeeded) {
     // A hold stops all sending to an overloaded receiver for a time. A hold that has not ended is kept, because this
     // attempt may have begun before the hold.
     const { hold_until: until } = endpoint
     const hold = until !== null && until > endedAt.toISOString() ? until : null
-    if (endpoint.failing_since === null && endpoint.hold_until === hold) return endpoint
-    return setEndpointColumns(tx, endpoint, { failing_since: null, hold_until: hold })
+    if (endpoint.failing_since === null && endpoint.hold_until === hold) return undefined
+    return { failing_since: null, hold_until: hold }
   }
   const failingSince = endpoint.failing_since ?? startedAt.toISOString()
   if (endpoint.status !== 'disabled') {
@@ -146,47 +155,50 @@ async function updateEndpointHealth(
     const reason =
       result.statusCode === 410 ? 'gone' : failingMs >= FAILING_MS_MAX ? 'failing' : undefined
     if (reason !== undefined) {
-      return disableEndpoint(tx, { ...endpoint, failing_since: failingSince }, reason, endedAt)
+      const now = endedAt.toISOString()
+      return {
+        status: 'disabled',
+        status_since: now,
+        disabled_reason: reason,
+        failing_since: failingSince,
+        updated_at: now,
+      }
     }
   }
   const hold = laterOf(holdUntil(result, endedAt)?.toISOString() ?? null, endpoint.hold_until)
-  if (endpoint.failing_since !== null && hold === endpoint.hold_until) return endpoint
-  return setEndpointColumns(tx, endpoint, { failing_since: failingSince, hold_until: hold })
+  if (endpoint.failing_since !== null && hold === endpoint.hold_until) return undefined
+  return { failing_since: failingSince, hold_until: hold }
 }
 
 function laterOf(a: string | null, b: string | null): string | null {
   return a === null || (b !== null && b > a) ? b : a
 }
 
-async function setEndpointColumns(
+/** `endpoint` already contains the change. */
+async function writeHealth(
   tx: Transaction,
   endpoint: WebhookEndpointRow,
-  change: Partial<WebhookEndpointRow>,
-): Promise<WebhookEndpointRow> {
+  change: Health,
+  now: Date,
+): Promise<void> {
   await tx.updateTable('webhook_endpoints').set(change).where('id', '=', endpoint.id).execute()
-  return { ...endpoint, ...change }
+  const { disabled_reason: reason } = change
+  if (reason) await completeDisabling(tx, endpoint, reason, now)
 }
 
 const SYSTEM = { type: 'system', id: null, label: 'webhook deliveries', address: null } as const
 
 /**
- * Disables the endpoint, marks its pending deliveries as failed, and notifies the Admins. An Admin can resume
+ * Marks the pending deliveries of a disabled endpoint as failed, and notifies the Admins. An Admin can resume
  * the endpoint and redeliver the failed deliveries.
  */
-async function disableEndpoint(
+async function completeDisabling(
   tx: Transaction,
   endpoint: WebhookEndpointRow,
   reason: 'gone' | 'failing',
   now: Date,
-): Promise<WebhookEndpointRow> {
+): Promise<void> {
   const { id, account_id: accountId, url, failing_since } = endpoint
-  const disabled = await setEndpointColumns(tx, endpoint, {
-    status: 'disabled',
-    status_since: now.toISOString(),
-    disabled_reason: reason,
-    failing_since,
-    updated_at: now.toISOString(),
-  })
   await failPendingDeliveries(tx, id, now)
   const detail = { url, reason, failing_since }
   await recordNotice(
@@ -196,7 +208,6 @@ async function disableEndpoint(
   )
   const action = 'webhook_endpoint.disabled'
   await recordAudit(tx, { actor: SYSTEM, now }, { accountId, action, subjectId: id, detail })
-  return disabled
 }
 
 function attemptRow(

@@ -53,6 +53,41 @@ t.test('two backends record failures of the same endpoints without a deadlock', 
   t.equal(runs, 2, 'no transaction was repeated')
 })
 
+// Regression: the endpoint was disabled because of an attempt that was not recorded.
+t.test(
+  'an attempt whose delivery is claimed meanwhile does not disable its endpoint',
+  async (t) => {
+    const url = await newPostgresUrl(t)
+    const database = await openTestDatabase(t, { url })
+    const now = new Date()
+    const [endpointId = ''] = await createEndpointsWithDeliveries(database, now)
+    const failed = await claimAndFail(database, [endpointId], now)
+    const outcomes = failed.map((outcome) => ({
+      ...outcome,
+      result: { ...NO_RESPONSE, statusCode: 410, error: null },
+    }))
+    const session = await connect(t, url)
+    await session.query('begin')
+    await session.query('select from webhook_endpoints where id = $1 for no key update', [
+      endpointId,
+    ])
+    const recording = database.transaction((tx) => recordOutcomes(tx, outcomes, () => 0.5))
+    const isWaiting = async () => (await countWaiting(database)) === 1
+    await until(isWaiting, 'the transaction has read the delivery, and waits for the endpoint')
+    const expired = new Date(now.getTime() + 3_600_000)
+    const ids = outcomes.map(({ delivery }) => delivery.id)
+    await database.transaction((tx) => DELIVERY_LEASES.claim(tx, ids, expired))
+    await session.query('commit')
+    t.equal(await recording, 0)
+    const endpoint = await database.read
+      .selectFrom('webhook_endpoints')
+      .select(['status', 'failing_since'])
+      .where('id', '=', endpointId)
+      .executeTakeFirstOrThrow()
+    t.strictSame(endpoint, { status: 'enabled', failing_since: null })
+  },
+)
+
 /** Creates two endpoints, each with two deliveries that are due. Resolves with the ids of the endpoints. */
 async function createEndpointsWithDeliveries(
   database: OpenDatabase,
