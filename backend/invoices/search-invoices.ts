@@ -3,6 +3,7 @@ import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
+import type { FoundDebtors } from '../debtors/find-debtors.ts'
 import {
   ACCOUNT_OF_DEBTOR,
   type Column,
@@ -188,20 +189,21 @@ export async function countInvoices(
   return { counts: counts.sort((a, b) => (a.currency < b.currency ? -1 : 1)), hasMore: false }
 }
 
-/** Returns the debtors of the first `limit` invoices whose number begins with the text. */
+/** Reads at most `limit` of the invoices whose number begins with the text, and returns their debtors. */
 export async function findDebtorsByInvoiceNumber(
   reader: Reader,
   accountId: string,
   number: string,
   limit: number,
-): Promise<readonly string[]> {
+): Promise<FoundDebtors> {
   const rows = await reader
     .selectFrom('invoices')
     .select('debtor_id')
     .where('account_id', '=', accountId)
     .where((eb) => eb.and(within('number', number, `${number}\u{10ffff}`)))
     .orderBy('number')
-    .limit(limit)
+    .limit(limit + 1)
     .execute()
-  return [...new Set(rows.map(({ debtor_id }) => debtor_id))]
+  const ids = new Set(rows.map(({ debtor_id }) => debtor_id))
+  return { ids: [...ids].slice(0, limit), isTruncated: rows.length > limit }
 }

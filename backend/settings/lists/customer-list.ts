@@ -107,7 +107,7 @@ interface ParsedQuery {
   readonly list: ListQuery
   readonly filters: Filters
   readonly search: string | undefined
-  /** Whether the search found more than `FOUND_MAX` customers. */
+  /** Whether more customers may match than were found. */
   readonly isTruncated: boolean
   readonly query: DirectoryQuery
 }
@@ -150,10 +150,10 @@ async function findIds(read: Reader, accountId: string, search: string) {
     findDebtorsByWords(read, accountId, search, FOUND_MAX),
     findDebtorsByInvoiceNumber(read, accountId, search, FOUND_MAX),
   ])
-  const ids = [...new Set([...byWords.ids, ...byInvoice])]
+  const ids = [...new Set([...byWords.ids, ...byInvoice.ids])]
   return {
     ids: ids.slice(0, FOUND_MAX),
-    isTruncated: byWords.isTruncated || ids.length > FOUND_MAX,
+    isTruncated: byWords.isTruncated || byInvoice.isTruncated || ids.length > FOUND_MAX,
   }
 }
 
@@ -262,7 +262,7 @@ ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
     ),
   )}</ul>
 </div>
-${view.isTruncated && html`<p class="hint">Only ${FOUND_MAX.toLocaleString('en')} of the matching customers are shown. Add a word to narrow the search.</p>`}
+${view.isTruncated && html`<p class="hint">There may be more matching customers than are shown. Add a word or more of the invoice number to narrow the search.</p>`}
 ${rows.length === 0 ? renderEmpty(view, isAdmin) : renderTable(view)}
 ${renderPager(PATH, filters, view.list, next)}`
   return renderPage(frame, { title: 'Customers', section: PATH, main })

@@ -227,6 +227,18 @@ t.test('the count of a search for customers covers only the selected view', asyn
   }
 })
 
+t.test('a search for customers says that it has not read all matching invoices', async (t) => {
+  // Regression: the search read 500 of the matching invoices, and gave the number of their customers as the total.
+  const { ada, createDebtor, createInvoice } = await startWithLists(t)
+  const many = await createDebtor('Many')
+  for (let n = 100; n < 600; n++) await createInvoice(many, `L-${n}`, '2026-02-01', 100)
+  const search = async () => (await ada.page('/settings/customers?q=L-')).text
+  const hint = 'There may be more matching customers than are shown.'
+  t.notMatch(await search(), hint)
+  await createInvoice(await createDebtor('Last'), 'L-999', '2026-02-01', 100)
+  matches(t, await search(), containing(hint))
+})
+
 t.test(
   'unpaid invoices are sorted by due date, and filtered by amount, date and currency',
   async (t) => {
