@@ -16,8 +16,7 @@ export async function removeStaleSocket(path: string): Promise<void> {
   })
   if (found === undefined) return
   if (!found.isSocket()) throw new Error(`BACKEND_SOCKET ${path} exists and is not a socket`)
-  if (await mayBeListenedOn(path))
-    throw new Error(`BACKEND_SOCKET ${path} is in use by another process`)
+  await requireNoListener(path)
   await unlink(path)
 }
 
@@ -26,15 +25,23 @@ export async function openSocketToGroup(path: string): Promise<void> {
   await chmod(path, SOCKET_MODE)
 }
 
-function mayBeListenedOn(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
+/**
+ * Rejects unless the connection is refused, which shows that no process listens anymore. After any other error, a process
+ * may be listening.
+ */
+function requireNoListener(path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
     const socket = connect(path)
-    const finish = (mayBeListening: boolean) => {
+    socket.once('connect', () => {
       socket.destroy()
-      resolve(mayBeListening)
-    }
-    socket.once('connect', () => finish(true))
-    // A refused connection shows that no process listens anymore. After any other error, a process may be listening.
-    socket.once('error', (error: NodeJS.ErrnoException) => finish(error.code !== 'ECONNREFUSED'))
+      reject(new Error(`BACKEND_SOCKET ${path} is in use by another process`))
+    })
+    socket.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ECONNREFUSED') resolve()
+      else {
+        const cause = `connecting to it failed: ${error.message}`
+        reject(new Error(`BACKEND_SOCKET ${path} exists, but ${cause}`, { cause: error }))
+      }
+    })
   })
 }

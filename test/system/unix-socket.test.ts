@@ -1,8 +1,10 @@
-import { lstatSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { lstatSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
+import { removeStaleSocket } from '../../backend/http/socket.ts'
 import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
@@ -56,4 +58,16 @@ t.test('a socket in use, or a file that is not a socket, is not replaced', async
   writeFileSync(socket, 'precious')
   await rejectsWith(t, start(), /is not a socket/)
   t.ok(lstatSync(socket).isFile())
+})
+
+t.test('an error says why a backend could not test whether a socket is in use', async (t) => {
+  // Regression: after every error, it said that another process uses the socket, even if permission was missing.
+  const socket = socketFor(t)
+  const other = createServer().listen(socket)
+  t.teardown(() => other.close())
+  await once(other, 'listening')
+  const tooLong = join(dirname(socket), 's'.repeat(120))
+  renameSync(socket, tooLong)
+  await rejectsWith(t, removeStaleSocket(tooLong), /exists, but connecting to it failed: connect E/)
+  t.ok(lstatSync(tooLong).isSocket(), 'the socket is not removed')
 })
