@@ -5,7 +5,7 @@ import {
   createDemoAccount,
   DEMO_LOGINS,
   findDemoAccount,
-  findInvoiceForFirstPayment,
+  findInvoiceForSampleCommand,
 } from '../demo/demo.ts'
 import { checkPassword } from '../users/password-rules.ts'
 import { createPasswords } from '../users/passwords.ts'
@@ -40,7 +40,7 @@ export const demoCommands: readonly Command[] = [
         const key = { accountId: account.id, name: KEY_NAME, scopes: SCOPES }
         return issueApiKey(tx, key, context.peppers(), actionContext)
       })
-      const invoice = await findInvoiceForFirstPayment(database.read, account.id)
+      const invoice = await findInvoiceForSampleCommand(database.read, account.id)
       return {
         json: {
           account: { id: account.id, name: account.name },

@@ -41,8 +41,8 @@ interface AgeRule<Column extends string> {
   readonly keptMs: number
 }
 
-/** Returns the time in the row's age column; without a row, a text that sorts before all times. */
-export function ageOf(row: RowKey | undefined, column: string): string {
+/** Returns the time in the row's age column, at which the next batch begins; without a row, a text that sorts before all times. */
+export function ageToReadFrom(row: RowKey | undefined, column: string): string {
   return row === undefined ? '' : String(row[column])
 }
 
@@ -62,7 +62,7 @@ export function ruleByAge<T extends keyof Tables>(
         .selectFrom<string>(table)
         .select([...new Set([...key, age])])
         .where(sql<boolean>`${sql.ref(age)} < ${before}`)
-        .where(sql<boolean>`${sql.ref(age)} >= ${ageOf(last, age)}`)
+        .where(sql<boolean>`${sql.ref(age)} >= ${ageToReadFrom(last, age)}`)
         .orderBy(age)
         .limit(BATCH_MAX)
         .execute()

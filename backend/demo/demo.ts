@@ -86,7 +86,7 @@ export async function createDemoAccount(
  * Returns the open invoice in EUR with the largest amount due. The command that `npm start` prints and the guide
  * "Quickstart" record a payment on it. Returns undefined if no invoice in EUR is open.
  */
-export async function findInvoiceForFirstPayment(
+export async function findInvoiceForSampleCommand(
   reader: Reader,
   accountId: string,
 ): Promise<InvoiceRow | undefined> {

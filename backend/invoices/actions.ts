@@ -1,7 +1,7 @@
 /**
  * The actions that people perform on invoices in Settings or the CLI. An action on one invoice throws if the state of
  * the invoice does not allow the action. Otherwise it cancels the waiting reminders about the invoice, and records the
- * action's event, if there is one.
+ * action's event, if there is one. A hold (`holds.ts`) is why an invoice is not chased although its status allows it.
  */
 
 import { type RawBuilder, sql } from 'kysely'
@@ -84,7 +84,7 @@ const RESOLVE: InvoiceAction = {
   change: (now, invoice) => ({ disputed_at: null, ...chasingFieldsFor(holdOf(invoice), now) }),
 }
 
-/** Resumes chasing that was blocked by a rejected reminder, `chase_if_overdue: false` or a payment. */
+/** Resumes chasing that was blocked by a rejected reminder, `chase_if_overdue: false` or the pause after a payment. */
 const RESUME: InvoiceAction = {
   auditAction: 'invoice.chasing_resumed',
   event: null,
@@ -111,7 +111,7 @@ export const voidInvoice = defineActionWithReason(VOID)
 export const writeOffInvoice = defineActionWithReason(WRITE_OFF)
 /** Blocks chasing until the dispute is resolved. */
 export const disputeInvoice = defineActionWithReason(DISPUTE)
-/** Resumes chasing, unless the invoice has a hold from before the dispute, which then applies again. */
+/** Resumes chasing, unless the hold from before the dispute still applies. */
 export const resolveDispute = defineActionWithReason(RESOLVE)
 
 /**
@@ -258,7 +258,7 @@ async function perform(
     actionContext.now,
     `invoice ${invoice.number} was ${participle}`,
   )
-  // An action changes the debtor's balances only if it changes the status of the invoice.
+  // An action changes the debtor's balances only if it changes the status of the invoice. `touchDebtor` replans too.
   const isStatusChanged = row.status !== invoice.status
   await (isStatusChanged ? touchDebtor : replanDebtor)(
     tx,

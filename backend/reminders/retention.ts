@@ -4,7 +4,7 @@
  */
 
 import {
-  ageOf,
+  ageToReadFrom,
   BATCH_MAX,
   DAY_MS,
   type RetentionRule,
@@ -25,7 +25,7 @@ async function findFinished(read: Reader, now: Date, last?: RowKey): Promise<rea
     .selectFrom('reminders')
     .select(['message_id', 'planned_at'])
     .where('planned_at', '<', new Date(now.getTime() - KEPT_MS).toISOString())
-    .where('planned_at', '>=', ageOf(last, 'planned_at'))
+    .where('planned_at', '>=', ageToReadFrom(last, 'planned_at'))
     .where('run_at', 'is', null)
     .orderBy('planned_at')
     .limit(BATCH_MAX)

@@ -4,7 +4,7 @@
  */
 
 import {
-  ageOf,
+  ageToReadFrom,
   BATCH_MAX,
   DAY_MS,
   type RetentionRule,
@@ -31,9 +31,10 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
 ]
 
 /**
- * A disabled endpoint can still have deliveries that wait: when it was disabled, too many were pending to mark them all
- * as failed, an event was being recorded (on PostgreSQL), or a worker that was later killed had a lease. Without this
- * rule, these deliveries would never be sent, and would be kept forever.
+ * A disabled endpoint can still have deliveries that wait, for one of three reasons. When it was disabled, there were too
+ * many to mark all of them as failed; a transaction on PostgreSQL was recording an event; or a worker was sending a
+ * delivery and was killed later, so that the delivery is not `pending`, but its lease has expired. Without this rule,
+ * these deliveries would never be sent, and would be kept forever.
  */
 async function findStranded(read: Reader, now: Date): Promise<readonly RowKey[]> {
   return await read
@@ -69,7 +70,7 @@ async function findDeliveries(read: Reader, now: Date, last?: RowKey): Promise<r
     .selectFrom('webhook_deliveries')
     .select(['id', 'created_at'])
     .where('created_at', '<', tooOld(now))
-    .where('created_at', '>=', ageOf(last, 'created_at'))
+    .where('created_at', '>=', ageToReadFrom(last, 'created_at'))
     .where('run_at', 'is', null)
     .orderBy('created_at')
     .limit(BATCH_MAX)
@@ -96,7 +97,7 @@ async function findEvents(read: Reader, now: Date, last?: RowKey): Promise<reado
     .selectFrom('webhook_events')
     .select(['id', 'created_at'])
     .where('created_at', '<', tooOld(now))
-    .where('created_at', '>=', ageOf(last, 'created_at'))
+    .where('created_at', '>=', ageToReadFrom(last, 'created_at'))
     // With `not exists`, PostgreSQL would join all events with all deliveries for each batch.
     .where(
       ({ selectFrom }) =>

@@ -41,7 +41,7 @@ const READ_AHEAD_BYTES_MAX = 64 * 1024
 export interface ConnectionContext {
   /** The longest time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** How long a client may take to receive a part of a response, from when the part is buffered. */
+  /** See `ResponseWriterOptions.timeoutMs`. */
   readonly responseTimeoutMs: number
   /** The minimum average rate of a body, in bytes per second. */
   readonly bodyRateMin: number
@@ -85,7 +85,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   readonly #writer: ResponseWriter
   /** The client of the call in progress, once the call uses memory. */
   #client: Client | undefined
-  #isKnown = false
+  #isLastKeyKnown = false
   /** Whether bytes after the request in progress were dropped: the connection must then close. */
   #isReadAheadDropped = false
   readonly #openedAt = performance.now()
@@ -170,7 +170,7 @@ export class Connection implements CallConnection, BudgetedConnection {
 
   /** Whether the key of its last call was cached. */
   get isKnown(): boolean {
-    return this.#isKnown
+    return this.#isLastKeyKnown
   }
 
   get hasServed(): boolean {
@@ -182,8 +182,8 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   /**
-   * See `MemoryUser`. From the end of the body until the response is written, the call needs the body: only the bytes
-   * after the body can be evicted.
+   * See `MemoryUser`. From the end of the request's body until the response begins, the call needs the body: only the
+   * bytes after the body can be evicted.
    */
   get evictableBytes(): number {
     const isAllEvictable =
@@ -201,7 +201,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     else {
       releaseBuffer(this.#requests.clear())
       this.#body.end()
-      this.#writer.stopCounting()
+      this.#writer.forgetBytes()
       this.#updateMemory()
       this.reset()
     }
@@ -271,7 +271,7 @@ export class Connection implements CallConnection, BudgetedConnection {
    * the connection.
    */
   end(closes: boolean): void {
-    this.#isKnown = this.#call?.isKeyKnown ?? false
+    this.#isLastKeyKnown = this.#call?.isKeyKnown ?? false
     this.#call = undefined
     this.#client = undefined
     this.#body.end()
@@ -387,7 +387,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     if (bytes === this.memory.bytes) return true
     this.#requests.compact()
     const call = this.#call
-    if (call === undefined) return this.memory.set(bytes, this.#isKnown, this.peer)
+    if (call === undefined) return this.memory.set(bytes, this.#isLastKeyKnown, this.peer)
     // The budget deletes a client that has no connections and uses no memory, so `#client` may be outdated.
     if (this.#client === undefined || this.memory.bytes === 0) {
       this.#client = this.#context.clientOf(call, this.peer)

@@ -17,7 +17,10 @@ const SMALL_BYTES_MAX = 16 * 1024
 const RATE_MIN = 32 * 1024
 
 export interface ResponseWriterOptions {
-  /** How long a client may take to receive a part of a response, from when the part is buffered. */
+  /**
+   * How long a client may take to receive each part of a response after it is buffered. The whole response may take this
+   * long, and the time in which the client receives it at `RATE_MIN`.
+   */
   readonly timeoutMs: number
   /** Called when `ResponseWriter.bytes` has changed. Returns false if there is no memory for the bytes. */
   onBytes(): boolean
@@ -95,7 +98,7 @@ export class ResponseWriter {
   }
 
   /** Must be called before the connection is reset: its buffered bytes are then discarded. */
-  stopCounting(): void {
+  forgetBytes(): void {
     this.#bytes = 0
   }
 

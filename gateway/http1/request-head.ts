@@ -31,8 +31,8 @@ const PLAIN_HOST = /^[A-Za-z0-9._~-]{1,255}(?::\d{1,4})?$/
  */
 const PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@%-]*)+$/
 /**
- * The characters of RFC 3986, section 3.4, and those that WHATWG's URL parser does not encode, except the backslash:
- * `[ ] { } | ^` and a backtick.
+ * The characters of RFC 3986, section 3.4, and also `[ ] { } | ^` and the backtick, which WHATWG's URL parser does not
+ * encode. It does not encode the backslash either, but a backslash is rejected.
  */
 const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@/?%[\]{}|^`-]*$/
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/

@@ -14,7 +14,7 @@ export interface BackendRequest {
 
 /** Handles the response to a request. The last call is either `onEnd` or `onError`. */
 export interface ResponseHandler {
-  /** Returns whether the request is still wanted; if so, it is sent over this connection. */
+  /** Called right before the request is sent over the connection. If it returns false, the request is not sent. */
   onSend(connection: BackendConnection): boolean
   /** Called when the first byte of the response has arrived. */
   onBegin(): void

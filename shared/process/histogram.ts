@@ -62,7 +62,7 @@ export class Histogram {
     return { name: this.name, help: this.#help, type: 'histogram', values, aggregator: 'sum' }
   }
 
-  /** Keeps the durations themselves, because callers cache them. */
+  /** Sets all counts to 0, but keeps the `Durations` objects, because callers cache them. */
   reset(): void {
     for (const durations of this.#all.values()) durations.reset()
   }

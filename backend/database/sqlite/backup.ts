@@ -35,9 +35,11 @@ async function check(path: string): Promise<void> {
     const { rows } = await sql<{ integrity_check: string }>`pragma integrity_check`.execute(db)
     const broken = await sql`pragma foreign_key_check`.execute(db)
     const [first] = rows
-    if (first?.integrity_check !== 'ok' || broken.rows.length > 0) {
+    if (first?.integrity_check !== 'ok') {
       throw new Error(`The copy is damaged: ${first?.integrity_check ?? 'nothing was checked'}`)
     }
+    const { length } = broken.rows
+    if (length > 0) throw new Error(`The copy is damaged: ${length} rows refer to missing rows`)
     const { rows: tables } = await sql`
       select 1 from sqlite_master where type = 'table' and name = 'accounts'
     `.execute(db)

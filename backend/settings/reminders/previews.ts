@@ -38,7 +38,7 @@ export interface Previews {
     now: Date,
     waitMs: number,
     compute: () => Promise<readonly PreviewedMessage[]>,
-  ): Promise<{ readonly preview: Preview | undefined; readonly isOutdated: boolean }>
+  ): Promise<{ readonly preview: Preview | undefined; readonly isComputing: boolean }>
 }
 
 export function createPreviews(): Previews {
@@ -86,7 +86,7 @@ export function createPreviews(): Previews {
       const timeout = delay(waitMs, undefined, { signal: timer.signal })
       try {
         const current = await Promise.race([computation.preview, timeout.catch(() => undefined)])
-        return { preview: current ?? computation.previous, isOutdated: current === undefined }
+        return { preview: current ?? computation.previous, isComputing: current === undefined }
       } finally {
         timer.abort()
       }

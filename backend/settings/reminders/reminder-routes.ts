@@ -23,7 +23,10 @@ const PAGE_WAIT_MS = 1000
 /** A script gets 503 after this time; the timeout of gateways is ten seconds. */
 const JSON_WAIT_MS = 5000
 
-/** Until the preview is computed, customers are counted in the reminders about this many invoices at most. */
+/**
+ * Until there is a preview, the page shows how many customers get a reminder on each day. For this, it reads this many
+ * invoices at most.
+ */
 const SCHEDULED_MAX = 20_000
 
 export function reminderPages(pageWaitMs = PAGE_WAIT_MS): readonly SessionPage[] {
@@ -37,13 +40,13 @@ export function reminderPages(pageWaitMs = PAGE_WAIT_MS): readonly SessionPage[]
         const { id: accountId } = session.account
         const { days, day } = parseQuery(query)
         const waitMs = wantsJson ? JSON_WAIT_MS : pageWaitMs
-        const { preview, isOutdated } = await previews.get(
+        const { preview, isComputing } = await previews.get(
           `${accountId} ${days}`,
           now,
           waitMs,
           () => previewReminders(read, accountId, now, days),
         )
-        if (isOutdated && wantsJson) throw previewNotReady()
+        if (isComputing && wantsJson) throw previewNotReady()
         const scheduled =
           preview === undefined
             ? await countUpcomingDebtors(read, session.account, now, { days, max: SCHEDULED_MAX })
@@ -58,7 +61,7 @@ export function reminderPages(pageWaitMs = PAGE_WAIT_MS): readonly SessionPage[]
         )
         const view = {
           ...{ session, now, daysAhead: days, day, preview, holidays, chaseFrom, awaitingApproval },
-          ...{ isOutdated, scheduled, currenciesWithoutPaymentDetails, oldInvoices },
+          ...{ isComputing, scheduled, currenciesWithoutPaymentDetails, oldInvoices },
         }
         return {
           json: listOf(preview?.messages.map(renderPreviewed) ?? [], null),

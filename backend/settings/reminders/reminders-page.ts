@@ -35,7 +35,7 @@ export interface RemindersView {
   /** Undefined while the first preview is being computed. */
   readonly preview: Preview | undefined
   /** Whether a newer preview is being computed. */
-  readonly isOutdated: boolean
+  readonly isComputing: boolean
   /** The customers to be reminded, by day; undefined if there is a preview. */
   readonly scheduled: UpcomingDays | undefined
   readonly holidays: readonly string[]
@@ -116,7 +116,7 @@ ${renderOldInvoicesHint(view.oldInvoices)}
 ${renderCalendar(days, day)}
 ${planned.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
 ${(day === undefined || planned.length === 0) && blocked.length > 0 && renderBlocked(blocked)}
-<p class="hint">Computed ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}. ${view.isOutdated && html`A newer preview is being computed: <a href="${listPath(PATH, { days: String(view.daysAhead), day })}">reload</a> the page in a few seconds. `}A customer who pays, disputes the invoice or is paused before a reminder is due does not receive it. The preview assumes that every reminder is approved immediately.
+<p class="hint">Computed ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}. ${view.isComputing && html`A newer preview is being computed: <a href="${listPath(PATH, { days: String(view.daysAhead), day })}">reload</a> the page in a few seconds. `}A customer who pays, disputes the invoice or is paused before a reminder is due does not receive it. The preview assumes that every reminder is approved immediately.
 ${view.chaseFrom !== null && html`No reminders are sent about invoices that fell due before ${view.chaseFrom}. <a href="/settings/schedule">Schedule</a>`}</p>`
 }
 

@@ -1,6 +1,7 @@
 /** The texts of reminders that each language provides. */
 import type { ReminderStage } from '../../../database/tables.ts'
 
+/** `ReminderStage` has only the stages after the due date. */
 export type Stage = 'courtesy' | ReminderStage
 
 /** Appends a full stop unless the text, e.g. a company name, ends with one. */
@@ -28,8 +29,8 @@ export interface ReminderWords {
   /** E.g. "3 days overdue", or "in 3 days" if `daysPastDue` is negative. */
   relativeDueDate(daysPastDue: number): string
   readonly total: string
-  /** For a customer with money on account. */
-  onAccount(paid: string, rest: string): string
+  /** Says that `received` is on account, so that only `rest` remains to be paid. */
+  onAccount(received: string, rest: string): string
   /** The label of the money on account that is deducted. */
   readonly deducted: string
   /** The label of what remains to be paid after the deduction. */
