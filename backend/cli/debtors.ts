@@ -20,8 +20,9 @@ import {
 } from './command.ts'
 import { accountIdOf } from './owner.ts'
 
-const textOption = (value: string, description: string) =>
-  ({ type: 'string', value, description }) as const
+/** `placeholder` stands for the value of the option in the help text. */
+const textOption = (placeholder: string, description: string) =>
+  ({ type: 'string', value: placeholder, description }) as const
 
 export const debtorCommands: readonly Command[] = [
   defineCommand({

@@ -1,6 +1,6 @@
 /**
- * Reads the OpenAPI document for the API reference: resolves each `$ref` and collects examples. A `$ref` to a schema
- * remains, because the API reference shows the name of the schema; `resolve` resolves it.
+ * Reads the OpenAPI document for the API reference: collects examples and resolves each `$ref` except those to schemas,
+ * because the API reference shows the names of schemas. It calls `resolve` to read a schema.
  */
 
 export type Members = Readonly<Record<string, unknown>>
@@ -199,7 +199,7 @@ function texts({ summary, description }: Members): { summary: string; descriptio
   return { summary: textOf(summary), description: textOf(description) }
 }
 
-/** Returns an empty object if `value` is not an object, e.g. absent. `npm run check` validates the contract. */
+/** Returns an empty object if `value` is absent or not an object. `npm run check` validates the contract. */
 export function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
 }

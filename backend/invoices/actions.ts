@@ -69,6 +69,7 @@ const DISPUTE: InvoiceAction = {
   event: 'invoice.disputed',
   participle: 'disputed',
   isAllowed: (invoice) => isOpen(invoice) && !isDisputed(invoice),
+  // The current hold is stored, because it applies again once the dispute is resolved.
   change: (now, invoice) => ({
     disputed_at: now.toISOString(),
     ...holdOf(invoice),
@@ -258,7 +259,8 @@ async function perform(
     actionContext.now,
     `invoice ${invoice.number} was ${participle}`,
   )
-  // An action changes the debtor's balances only if it changes the status of the invoice. `touchDebtor` replans too.
+  // Both functions schedule planning of the debtor's reminders. `touchDebtor` also marks the debtor as updated, because
+  // its balances change. An action changes them only if it changes the status of the invoice.
   const isStatusChanged = row.status !== invoice.status
   await (isStatusChanged ? touchDebtor : replanDebtor)(
     tx,
@@ -287,9 +289,9 @@ export async function lockInvoice(
 export function invoiceStateConflict(invoice: InvoiceRow, participle: string): Problem {
   const { number, status, amount_paid: paid, chasing_blocked_reason: blocked } = invoice
   const state = `${status.replaceAll('_', ' ')}${isDisputed(invoice) ? ' and disputed' : ''}`
-  const settledBy = paid > 0 ? 'paid' : invoice.amount_credited > 0 ? 'credited' : undefined
-  const isCause = participle === 'voided' && settledBy !== undefined
-  const cause = isCause ? `, and an amount has been ${settledBy} on it` : ''
+  const paidOrCredited = paid > 0 ? 'paid' : invoice.amount_credited > 0 ? 'credited' : undefined
+  const isCause = participle === 'voided' && paidOrCredited !== undefined
+  const cause = isCause ? `, and an amount has been ${paidOrCredited} on it` : ''
   return new Problem(
     'invoice_state_conflict',
     `Invoice ${number} cannot be ${participle}, because it is ${state}${cause}.`,

@@ -23,7 +23,7 @@ export interface HandOverOptions {
   readonly raw: Buffer
   /** The hand-over must start within this time, or not at all. */
   readonly startWithinMs: number
-  /** How long the server may take for its final reply, counted from the latest start. */
+  /** How long the server may take for its final reply, counted from the end of `startWithinMs`. */
   readonly replyMsMax: number
   /** When it aborts, a hand-over that has not started is abandoned; otherwise the wait for the reply is shortened. */
   readonly signal: AbortSignal

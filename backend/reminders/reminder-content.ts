@@ -1,6 +1,7 @@
 /**
- * Changes the content of reminders: wording, sender, logo, and how to pay. Each change applies to reminders that are
- * written later. Texts that await approval are written again, so that a person approves the current text.
+ * Changes what the texts or times of reminders depend on: wording, sender, logo, how to pay, the account's profile and
+ * the details of a debtor. Each change applies to reminders that are written later. Messages that await approval are
+ * rescheduled: their texts are then written again, so that a person approves the current text.
  */
 
 import { type SqlBool, sql } from 'kysely'
@@ -124,8 +125,8 @@ export async function changeDebtorDetails(
 }
 
 /**
- * Null restores the account's name. Approved messages are sent as they were approved. Throws the same
- * problems as `setSenderName`.
+ * Null makes the account's name the sender's name again. Approved messages are sent as they were approved. Throws the
+ * same problems as `setSenderName`.
  */
 export async function changeSenderName(
   tx: Transaction,
@@ -157,7 +158,7 @@ export async function changeLogo(
  */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`
 
-/** How many open invoices are read per currency, because an account may have a million invoices. */
+/** How many open invoices are read per currency. Reading all would take too long: an account may have a million. */
 const INVOICES_MAX = 500
 
 /**
@@ -168,7 +169,7 @@ export async function listCurrenciesWithoutPaymentDetails(
   reader: Reader,
   accountId: string,
 ): Promise<string[]> {
-  // Stored totals are read, because an account may have a million invoices.
+  // `due_totals` has the stored totals of the open invoices, so that the invoices need not be added up.
   const owed = await reader
     .selectFrom('due_totals')
     .select('currency')

@@ -47,7 +47,10 @@ export async function recognizeBrowser(
   return token
 }
 
-/** Adds a browser without a notice, e.g. the browser in which a new user has just accepted the invitation. */
+/**
+ * Adds a browser without a notice, e.g. the browser in which a new user has just accepted the invitation. Returns the
+ * value for the browser's cookie.
+ */
 export async function addKnownBrowser(
   tx: Transaction,
   { id: user_id, account_id }: Pick<UserRow, 'id' | 'account_id'>,

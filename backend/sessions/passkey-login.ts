@@ -53,7 +53,7 @@ export async function beginPasskeyLogin(
   await database.transaction((tx) => countGuess(tx, guesser, now))
   const { userId } = scope
   const allowed = userId === undefined ? [] : await listPasskeys(database.read, userId)
-  if (userId !== undefined && allowed.length === 0) throw notAccepted()
+  if (userId !== undefined && allowed.length === 0) throw passkeyNotAccepted()
   const options = await requestOptions(party, allowed)
   await database.transaction((tx) => storeChallenge(tx, options.challenge, scope, now))
   return options
@@ -86,7 +86,7 @@ export async function logInWithPasskey(
     { user: found?.user, address: attempt.address },
     now,
   )
-  throw notAccepted()
+  throw passkeyNotAccepted()
 }
 
 interface PasskeyOfUser {
@@ -169,7 +169,7 @@ async function findPasskey(
 
 /**
  * Whether the user of the passkey may log in with it. The response contains the id of the user as `userHandle`. The
- * browser may omit it only if the passkey is the second factor.
+ * browser may omit it only if the passkey is the second factor, because the password has then identified the user.
  */
 function isUsable(
   { user }: PasskeyOfUser,
@@ -185,6 +185,6 @@ function isUsable(
   )
 }
 
-function notAccepted(): Problem {
+function passkeyNotAccepted(): Problem {
   return new Problem('login_failed', 'This passkey was not accepted. Log in with your password.')
 }

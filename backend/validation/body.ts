@@ -36,7 +36,7 @@ export function object<T>(fields: { readonly [K in keyof T]-?: Schema }): Object
   return joi.object<T>(fields)
 }
 
-/** The highest maximum of a list. */
+/** The highest `max` that a `list` may have. */
 const ITEMS_MAX = 200
 
 export function list(item: Schema, { max }: { max: number }): Schema {

@@ -76,11 +76,12 @@ export class Budget {
     return this.#connections.handshakes
   }
 
+  /** The memory used by calls whose key is cached (`known`), or by all others (`unknown`). */
   bytesOf(partition: PartitionName): number {
     return this.#memory.bytesOf(partition)
   }
 
-  /** See `Connections.setMax`. */
+  /** Closes connections beyond the new limit immediately, except those with a call in progress. */
   setConnectionsMax(connectionsMax: number): void {
     this.#connections.setMax(connectionsMax)
   }

@@ -54,7 +54,10 @@ export function createCallRecord(address: string, recordsSteps: boolean): CallRe
   }
 }
 
-/** Returns `work`. If steps are recorded and `work` is a promise, records its timings once it has settled. */
+/**
+ * Returns `work`. If steps are recorded and `work` is a promise, records its timings once it has settled. `spanId`
+ * must be passed if it was sent to a backend.
+ */
 export function recordStep<T>(
   { steps }: CallRecord,
   name: string,

@@ -95,7 +95,7 @@ export class Listener {
    * `#acceptors` accept.
    */
   readonly #tls: TlsServer | undefined
-  /** The keys that all workers share; undefined if this process is the only one. */
+  /** The keys for TLS session tickets that all workers share; undefined if this process is the only one. */
   #ticketKeys: Buffer | undefined
   /** Handshakes by the id of their connection. */
   readonly #handshakes = new Map<string, Handshake>()
@@ -165,11 +165,12 @@ export class Listener {
   /** Sets the certificate for new connections; open connections keep theirs. */
   renewTls(tls: TlsKeyPair): void {
     this.#tls?.setSecureContext({ ...tls, ...TLS_OPTIONS })
+    // `setSecureContext` has replaced the ticket keys with random ones.
     if (this.#ticketKeys !== undefined) this.#tls?.setTicketKeys(this.#ticketKeys)
   }
 
   /**
-   * Accepts the connections that the system has opened already, and no later ones. Resolves when every accepted
+   * Accepts the connections that the kernel has opened already, and no later ones. Resolves when every accepted
    * connection is closed.
    */
   async drain(): Promise<void> {

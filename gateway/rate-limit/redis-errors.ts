@@ -1,4 +1,4 @@
-/** Decides from an error of Redis whether the script may have counted its calls. */
+/** Decides from an error of Redis whether the script of the rate limit may have counted the calls that it was sent. */
 
 /** The command was not sent. */
 export class RedisNotConnected extends Error {}

@@ -71,6 +71,7 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
     maxQueueSize: WAITING_MAX,
     maxExportBatchSize: BATCH_MAX,
     scheduledDelayMillis: BATCH_AGE_MS,
+    // `collector` has a shorter timeout, so that it reports a failed export before the processor abandons the export.
     exportTimeoutMillis: 2 * EXPORT_TIMEOUT_MS,
   })
   const resource = resourceFromAttributes({

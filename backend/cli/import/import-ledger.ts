@@ -129,8 +129,8 @@ async function postAll(
   const missing = countMissing(before)
   const total = missing.customers + missing.invoices + missing.payments
   let done = 0
-  progress.begin('Recording', total, (rest) =>
-    api.window === undefined ? 0 : secondsUntilLastCall(rest, api.window, Date.now()),
+  progress.begin('Recording', total, (remaining) =>
+    api.window === undefined ? 0 : secondsUntilLastCall(remaining, api.window, Date.now()),
   )
   try {
     return await postMissing({

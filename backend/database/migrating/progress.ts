@@ -12,7 +12,10 @@ export interface MigrationProgress {
 
 const LOG_INTERVAL_MS = 10_000
 
-/** Logs the progress of a starting backend: a line every ten seconds, and none if the work is quicker. */
+/**
+ * Logs each note, and the progress of work that a starting backend has begun: a line every ten seconds, and none if the
+ * work is quicker.
+ */
 export function createLoggedProgress(log: Logger): MigrationProgress {
   let work: { readonly label: string; readonly total: number | undefined; done: number } | undefined
   let timer: NodeJS.Timeout | undefined

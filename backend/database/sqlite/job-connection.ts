@@ -2,7 +2,7 @@
  * The connection of one job of the write queue. A prepared write that returns no rows is deferred until a
  * statement may depend on it or the job ends. It then runs together with the other deferred writes
  * (write-batches.ts), because a round trip to SQLite's thread takes longer than most writes. If a deferred
- * write fails, the statement that caused it to run throws its error, and the job fails.
+ * write fails, the statement that caused the write to run throws the error of the write, and the job fails.
  *
  * The savepoint with which a job is undone is created before its first write. A job whose writes all run as one
  * statement at its end needs no savepoint, because a statement that fails has no effect.
@@ -13,7 +13,7 @@ import type { SqliteConnection } from './connection.ts'
 import type { WriteBatches } from './write-batches.ts'
 
 /** Triggers of other tables write to this table (migration 21), so a read of it may depend on any write. */
-const TRIGGERED = 'ledger_changes'
+const TABLE_WRITTEN_BY_TRIGGERS = 'ledger_changes'
 
 export interface JobConnectionOptions {
   readonly writer: SqliteConnection
@@ -57,7 +57,7 @@ export class JobConnection implements DatabaseConnection {
 
   // biome-ignore lint/correctness/useYield: Kysely's interface requires a generator; nothing here streams.
   async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
-    throw new Error('Writes are not streamed')
+    throw new Error('A job of the write queue cannot stream results')
   }
 
   /** Runs the writes that are still deferred. Throws the error of the first write that failed. */
@@ -100,7 +100,7 @@ function returnsRows({ query }: CompiledQuery): boolean {
 function isIndependent({ query, sql }: CompiledQuery, write: CompiledQuery): boolean {
   const table = tableOf(write)
   if (query.kind !== 'SelectQueryNode' || table === undefined) return false
-  return !sql.includes(table) && !sql.includes(TRIGGERED)
+  return !sql.includes(table) && !sql.includes(TABLE_WRITTEN_BY_TRIGGERS)
 }
 
 /** Returns the table of an insert or an update; undefined for other statements. */

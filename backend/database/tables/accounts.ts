@@ -1,4 +1,4 @@
-/** Rows of accounts and of their audit log. */
+/** Rows of accounts, of their payment details and logos, and of the audit log. */
 import type { Bit } from './bit.ts'
 
 export type AccountStatus = 'trial' | 'trial_paused' | 'active' | 'suspended' | 'cancelled'

@@ -69,7 +69,7 @@ export function fillIn(template: string, values: Readonly<Record<Variable, strin
 }
 
 const MULTILINE_TEXT = text({ max: 3000, min: 0, lines: true })
-/** These checks allow empty texts. `checkWording` reports an empty text, except `closing`, as `required`. */
+/** For empty texts, only the check of `closing` matters: `checkWording` reports all others as `required`. */
 const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
   subject: text({ max: 150 }),
   greeting: text({ max: 200 }),

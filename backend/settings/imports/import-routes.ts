@@ -67,7 +67,7 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
     }
   }
   const importId = fields.text('import_id') || createId('imp')
-  await rejectForeign(deps.database.read, account.id, importId)
+  await rejectImportOfOtherAccount(deps.database.read, account.id, importId)
   const result = await recordStep({
     ...{ database: deps.database, clock: deps.clock, ledger, fileName: form.fileName, importId },
     importContext: { account, chaseOverdue: form.chaseOverdue, actionContext },
@@ -83,7 +83,11 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
 }
 
 /** Throws `not_found` for text that is no id of an import, and for an import of another account. */
-async function rejectForeign(reader: Reader, accountId: string, importId: string): Promise<void> {
+async function rejectImportOfOtherAccount(
+  reader: Reader,
+  accountId: string,
+  importId: string,
+): Promise<void> {
   if (!/^imp_[0-9A-HJKMNP-TV-Z]{26}$/.test(importId)) notFound('import', importId)
   const row = await findImport(reader, importId)
   if (row !== undefined && row.account_id !== accountId) notFound('import', importId)

@@ -115,7 +115,8 @@ async function changeKey(
   const { account } = session
   const current = await getKey(database.read, session, id)
   const shownDay = lastDayOf(current.expires_at, account.timezone)
-  // If the day is unchanged, the stored expiry is kept. The end of that day may be later, which would be rejected.
+  // If the day is unchanged, the stored expiry is kept. `readExpiry` would return the end of that day, which may be
+  // later than the stored expiry, and a change to a later expiry is rejected.
   const isSameDay = fields.has('expires_on') && fields.text('expires_on') === shownDay
   const expiresAt = isSameDay ? undefined : readExpiry(fields, account.timezone)
   const allowedAddresses = readAddresses(fields)

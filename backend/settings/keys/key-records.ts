@@ -13,7 +13,10 @@ export async function getKey(reader: Reader, { account }: Session, id: string): 
   return (await findApiKey(reader, account.id, id)) ?? notFound('API key', id)
 }
 
-/** Throws `key_already_issued` if the form was already submitted, e.g. because of a double click or a reload. */
+/**
+ * Throws `key_already_issued` if the form was already submitted, e.g. because of a double click or a reload. A request
+ * without a `submission`, e.g. of a script, is not recorded.
+ */
 export async function recordSubmission(
   tx: Transaction,
   { fields, session, actionContext }: SessionRequest,
