@@ -201,7 +201,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     else {
       releaseBuffer(this.#requests.clear())
       this.#body.end()
-      this.#writer.forgetBytes()
+      this.#writer.releaseBytes()
       this.#updateMemory()
       this.reset()
     }

@@ -98,7 +98,7 @@ export class ResponseWriter {
   }
 
   /** Must be called before the connection is reset: its buffered bytes are then discarded. */
-  forgetBytes(): void {
+  releaseBytes(): void {
     this.#bytes = 0
   }
 
