@@ -5,7 +5,7 @@ import { rejectsWith } from '../../fixtures/matches.ts'
 
 const NOW = new Date('2026-11-21T10:15:00.000Z')
 const WAIT_MS = 60_000
-const currentAt = (at: Date) => ({ preview: { messages: [], at }, isOutdated: false })
+const currentAt = (at: Date) => ({ preview: { messages: [], at }, isComputing: false })
 
 t.test(
   'a request during a computation shares its result, or gets none if the computation takes too long',
@@ -17,7 +17,7 @@ t.test(
       previews.get('a', NOW, 1, compute),
       previews.get('a', NOW, 1, compute),
     ])
-    const none = { preview: undefined, isOutdated: true }
+    const none = { preview: undefined, isComputing: true }
     t.strictSame(early, [none, none])
     t.equal(finish.length, 1, 'the preview is computed once')
     const waiting = previews.get('a', NOW, WAIT_MS, compute)
@@ -50,7 +50,7 @@ t.test('while an outdated preview is computed again, it is still known', async (
   t.equal(finish.length, 1)
   const later = new Date(NOW.getTime() + 120_000)
   const outdated = await previews.get('a', later, 1, compute)
-  t.strictSame(outdated, { ...currentAt(NOW), isOutdated: true })
+  t.strictSame(outdated, { ...currentAt(NOW), isComputing: true })
   const waiting = previews.get('a', later, WAIT_MS, compute)
   t.equal(finish.length, 2, 'it is computed once')
   finish[1]?.([])
