@@ -63,7 +63,9 @@ interface Segment {
   readonly bytes: Buffer
 }
 
-/** Fill bytes, any number of which may precede a marker, are omitted, because the package `image-size` cannot read them. */
+/**
+ * Fill bytes, any number of which may precede a marker, are omitted, because the package `image-size` cannot read them.
+ */
 function segmentsOf(content: Buffer): Segment[] | undefined {
   const segments: Segment[] = []
   let at = 2

@@ -84,7 +84,10 @@ function listAbandoned(directory: string): string[] {
   })
 }
 
-/** Returns no names if the directory cannot be read. If no file can be created in it either, that step reports the cause. */
+/**
+ * Returns no names if the directory cannot be read. If no file can be created in it either, that step reports the
+ * cause.
+ */
 function namesIn(directory: string): string[] {
   try {
     return readdirSync(directory)

@@ -41,7 +41,10 @@ interface AgeRule<Column extends string> {
   readonly keptMs: number
 }
 
-/** Returns the time in the row's age column, at which the next batch begins; without a row, a text that sorts before all times. */
+/**
+ * Returns the time in the row's age column, at which the next batch begins; without a row, a text that sorts before all
+ * times.
+ */
 export function ageToReadFrom(row: RowKey | undefined, column: string): string {
   return row === undefined ? '' : String(row[column])
 }

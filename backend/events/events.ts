@@ -32,7 +32,9 @@ export interface DomainEvent {
    * `render` is called only if an endpoint subscribes to the event.
    */
   render(today: string): object | Promise<object>
-  /** Returns the JSON of the object before the change; absent if the object is new, or if the event reports no change. */
+  /**
+   * Returns the JSON of the object before the change; absent if the object is new, or if the event reports no change.
+   */
   renderBefore?(today: string): object | Promise<object>
 }
 

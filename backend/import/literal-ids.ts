@@ -6,7 +6,9 @@ import { fromExternalId } from './external-ids.ts'
 import type { Ledger, LedgerCustomer } from './ledger.ts'
 import type { DebtorRecord } from './records.ts'
 
-/** Returns the external ids that customers of the file may have in the service, in addition to those that imports store. */
+/**
+ * Returns the external ids that customers of the file may have in the service, in addition to those that imports store.
+ */
 export function literalIdsOf({ customers }: Ledger): string[] {
   return [...customers.values()].flatMap((customer) => literalIdOf(customer) ?? [])
 }
@@ -33,7 +35,9 @@ export function withLiteralIds(ledger: Ledger, debtors: readonly DebtorRecord[])
   return { ...ledger, customers: new Map(customers), invoices }
 }
 
-/** Returns undefined if the id in the file, as an external id, would mean another id, such as `A%20B`, or be invalid. */
+/**
+ * Returns undefined if the id in the file, as an external id, would mean another id, such as `A%20B`, or be invalid.
+ */
 function literalIdOf({ id, externalId }: LedgerCustomer): string | undefined {
   if (id === externalId || /\s/u.test(id)) return undefined
   return fromExternalId(id) === id ? id : undefined

@@ -22,7 +22,9 @@ export function inboundMailRoutes(deps: InboundMailDeps): ServerRoute[] {
   return [inboundRoute(deps), UNKNOWN_ROUTE]
 }
 
-/** Responds to all other paths below `/mail`, because hapi's own 404 would not be a problem document of this service. */
+/**
+ * Responds to all other paths below `/mail`, because hapi's own 404 would not be a problem document of this service.
+ */
 const UNKNOWN_ROUTE: ServerRoute = {
   method: '*',
   path: '/mail/{path*}',

@@ -52,7 +52,9 @@ export function holdAfterFullPayment(invoice: LazyInvoiceRow): Hold {
   return hold.chasing_hold === PAYMENT_RECEIVED ? NO_HOLD : hold
 }
 
-/** Returns the chasing fields of an open, undisputed invoice. Chasing is active if there is no hold or it has expired. */
+/**
+ * Returns the chasing fields of an open, undisputed invoice. Chasing is active if there is no hold or it has expired.
+ */
 export function chasingFieldsFor(
   { chasing_hold: hold, chasing_hold_until: until }: Hold,
   now: Date,

@@ -52,7 +52,10 @@ async function listUpcomingReminders(
   return { reminders, isTruncated: rows.length > max }
 }
 
-/** How many debtors have a reminder on each day, and whether more than the allowed number of invoices would have to be read. */
+/**
+ * How many debtors have a reminder on each day, and whether more than the allowed number of invoices would have to be
+ * read.
+ */
 export interface UpcomingDays {
   readonly days: readonly { readonly date: string; readonly debtors: number }[]
   readonly isTruncated: boolean

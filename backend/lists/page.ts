@@ -59,7 +59,9 @@ interface List<V> {
 
 type ListTable = 'debtors' | 'invoices' | 'payments' | 'messages'
 
-/** `read` returns up to `variant.fetch` rows, in the order of `variant` and within the bounds that `values` contains. */
+/**
+ * `read` returns up to `variant.fetch` rows, in the order of `variant` and within the bounds that `values` contains.
+ */
 export async function readPage<
   V extends AnyTimeFilters & { readonly accountId: string },
   Row extends { readonly id: string },
@@ -136,7 +138,9 @@ async function scanAndCount<Row extends { readonly id: string }>(
   }
 }
 
-/** Rows that are adjacent in an index: those with some literal values or in a range of times, in the order of `sort`. */
+/**
+ * Rows that are adjacent in an index: those with some literal values or in a range of times, in the order of `sort`.
+ */
 interface IndexSection {
   readonly sort: string
   readonly range?: TimeRange | undefined
@@ -152,7 +156,9 @@ export interface IndexedFilter {
   readonly sections: readonly IndexSection[]
 }
 
-/** Returns the filter for a column with few values. The index of the column sorts the rows with each value by creation. */
+/**
+ * Returns the filter for a column with few values. The index of the column sorts the rows with each value by creation.
+ */
 export function literalFilter(
   column: string,
   literals: readonly (string | undefined)[],

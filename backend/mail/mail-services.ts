@@ -1,4 +1,7 @@
-/** Creates the services for mail: the mailer, unsubscribe links, and the worker that sends notices, which are mails to users. */
+/**
+ * Creates the services for mail: the mailer, unsubscribe links, and the worker that sends notices, which are mails to
+ * users.
+ */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'

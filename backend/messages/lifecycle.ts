@@ -28,7 +28,10 @@ const EVENT_TYPES: Partial<Record<MessageStatus, DomainEvent['type']>> = {
   received: 'message.received',
 }
 
-/** Returns the time of sending to store: now or, if the clock was set back since, the time at which the message was created. */
+/**
+ * Returns the time of sending to store: now or, if the clock was set back since, the time at which the message was
+ * created.
+ */
 export function timeOfSending({ created_at }: MessageRow, now: Date): string {
   const at = now.toISOString()
   return at < created_at ? created_at : at

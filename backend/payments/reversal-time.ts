@@ -1,4 +1,7 @@
-/** When a payment was reversed. The audit log has this time: `updated_at` may be later, because an erasure changes the payment. */
+/**
+ * When a payment was reversed. The audit log has this time: `updated_at` may be later, because an erasure changes the
+ * payment.
+ */
 import { listActionsOn } from '../accounts/audit.ts'
 import type { PaymentRow, Reader } from '../database/tables.ts'
 

@@ -66,7 +66,10 @@ export async function findUserByEmail(reader: Reader, email: string): Promise<Us
     .executeTakeFirst()
 }
 
-/** Returns the spellings in which the address may be stored: earlier versions stored it as it was entered, in lower case. */
+/**
+ * Returns the spellings in which the address may be stored: earlier versions stored it as it was entered, in lower
+ * case.
+ */
 export function storedSpellings(email: string): readonly string[] {
   return [normalizeEmail(email), email.trim().toLowerCase()]
 }

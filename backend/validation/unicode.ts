@@ -19,10 +19,16 @@ export function normalizeText(text: string, form: 'NFC' | 'NFKC'): string {
   return hasTooManyMarks(text) ? text : text.normalize(form)
 }
 
-/** Spaces, and characters that are never shown by themselves, such as zero-width spaces and marks of the writing direction. */
+/**
+ * Spaces, and characters that are never shown by themselves, such as zero-width spaces and marks of the writing
+ * direction.
+ */
 const INVISIBLE = /^[\s\p{Default_Ignorable_Code_Point}]*$/u
 
-/** Returns the text without spaces at both ends, or '' if no character is visible: a link with such a name could not be seen. */
+/**
+ * Returns the text without spaces at both ends, or '' if no character is visible: a link with such a name could not be
+ * seen.
+ */
 export function trimText(text: string): string {
   return INVISIBLE.test(text) ? '' : text.trim()
 }

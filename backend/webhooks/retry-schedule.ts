@@ -20,7 +20,9 @@ const DELAYS_MS = [
 
 export const ATTEMPTS_MAX = DELAYS_MS.length + 1
 
-/** Each delay is changed by up to this fraction at random, which spreads the retries of deliveries that failed together. */
+/**
+ * Each delay is changed by up to this fraction at random, which spreads the retries of deliveries that failed together.
+ */
 const JITTER = 0.1
 
 /** A longer `Retry-After` is shortened to this time. If a receiver needs more time, its endpoint should be paused. */

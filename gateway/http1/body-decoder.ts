@@ -55,7 +55,9 @@ const CHUNK_EXTENSIONS =
 const FORBIDDEN_TRAILERS = new Set(['content-length', 'transfer-encoding'])
 const CR = 13
 const LF = 10
-/** The end of a longer line is found with `indexOf`. For a short line, testing each byte takes less time than the call. */
+/**
+ * The end of a longer line is found with `indexOf`. For a short line, testing each byte takes less time than the call.
+ */
 const SHORT_LINE_BYTES = 8
 
 /** Decodes a chunked body (RFC 9112, section 7.1). Trailers are validated and dropped. */

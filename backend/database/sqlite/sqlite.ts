@@ -100,7 +100,9 @@ function createFile(path: string): void {
   createPrivately(path)
 }
 
-/** An error of the environment is wrapped in a problem for clients of the API. Operators need the file and the cause. */
+/**
+ * An error of the environment is wrapped in a problem for clients of the API. Operators need the file and the cause.
+ */
 function withPath(path: string, error: unknown): unknown {
   if (!(error instanceof Problem) || !(error.cause instanceof Error)) return error
   return new Error(`The database ${path} cannot be used: ${error.cause.message}`)

@@ -23,7 +23,9 @@ interface NoticeContext extends NoticeTextDeps {
 /** The number of characters of a customer's reply that a notice quotes. */
 const QUOTE_CHARS_MAX = 1500
 
-/** Returns undefined if the notice is obsolete. Throws an error if this version does not know the kind of the notice. */
+/**
+ * Returns undefined if the notice is obsolete. Throws an error if this version does not know the kind of the notice.
+ */
 export async function writeNotice(
   reader: Reader,
   deps: NoticeTextDeps,

@@ -131,7 +131,9 @@ export function composeReminder({
   }
 }
 
-/** Returns the variables of the wording that depend on the invoices. `overdue` is about the invoice that was due first. */
+/**
+ * Returns the variables of the wording that depend on the invoices. `overdue` is about the invoice that was due first.
+ */
 function invoiceVariablesOf(
   invoices: readonly ReminderInvoice[],
   language: Language,

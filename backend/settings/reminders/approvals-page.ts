@@ -116,7 +116,9 @@ export interface ApprovalView {
   readonly language: Language
   /** Currencies in which the reminder does not say how to pay. */
   readonly currenciesWithoutPaymentDetails: readonly string[]
-  /** The newest other messages to and from the same customer; at least one more than the page shows if there are more. */
+  /**
+   * The newest other messages to and from the same customer; at least one more than the page shows if there are more.
+   */
   readonly otherMessages: readonly MessageRow[]
 }
 

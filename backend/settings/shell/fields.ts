@@ -363,7 +363,9 @@ function isSame(sent: readonly string[], first: readonly string[] | string | und
   return sent.length === values.length && sent.toSorted().every((text, at) => text === values[at])
 }
 
-/** Browsers send line breaks as CRLF, but texts of forms are stored with LF. A text of a JSON client may have either. */
+/**
+ * Browsers send line breaks as CRLF, but texts of forms are stored with LF. A text of a JSON client may have either.
+ */
 function withLineFeeds(text: string): string {
   return text.replaceAll('\r\n', '\n')
 }

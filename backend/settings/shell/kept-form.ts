@@ -14,9 +14,9 @@ export function renderKeptFields(entries: readonly FieldEntry[]): Html {
 }
 
 /**
- * Whether a form with these fields can be shown again, for example after another login. A form with secrets could not be shown as it
- * was entered, nor could a form with a file, because browsers do not let a page choose a file. A button without fields has
- * nothing to keep.
+ * Whether a form with these fields can be shown again, for example after another login. A form with secrets could not
+ * be shown as it was entered, nor could a form with a file, because browsers do not let a page choose a file. A button
+ * without fields has nothing to keep.
  */
 export function isKeepable({ secrets, file, binaryFile, ...fields }: Expected): boolean {
   const { texts = [], lists = [], numbers = [], rows = {} } = fields

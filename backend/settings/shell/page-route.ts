@@ -139,7 +139,9 @@ async function rejectWithoutSession(request: Request, page: SessionPage): Promis
   }
 }
 
-/** Throws `second_factor_required`, unless the request contains a form of this user that can be kept until the setup. */
+/**
+ * Throws `second_factor_required`, unless the request contains a form of this user that can be kept until the setup.
+ */
 async function rejectWithoutSecondFactor(
   request: Request,
   page: SessionPage,
