@@ -18,7 +18,6 @@ import type {
   Transaction,
 } from '../database.ts'
 import { createLoggedProgress } from '../migrating/progress.ts'
-import { clearReadResults } from '../once-per-transaction.ts'
 import type { Tables } from '../tables.ts'
 import { LockTimeout, outcomeUnknown, unavailable } from '../unavailable.ts'
 import { PostgresAnnouncements } from './announcements.ts'
@@ -273,7 +272,6 @@ class PostgresDatabase implements OpenDatabase {
     const tx = kyselyOnConnection<Tables>(guarded(connection, state))
     const topics = new Set<string>()
     collectAnnouncements(tx, topics)
-    clearReadResults(tx)
     let [outcome] = await Promise.allSettled([this.#running.run(state, () => work(tx))])
     state.active = false
     if (outcome.status === 'fulfilled' && connection.fatalError === undefined) {

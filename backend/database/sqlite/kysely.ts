@@ -9,35 +9,32 @@ import {
 } from 'kysely'
 import { kyselyOver } from '../single-connection.ts'
 
+class PoolAdapter extends SqliteAdapter {
+  override get supportsMultipleConnections(): boolean {
+    return true
+  }
+}
+
+/** One adapter for all connections, and one for all pools, so that they share prepared statements. */
+const CONNECTION_ADAPTER = new SqliteAdapter()
+const POOL_ADAPTER = new PoolAdapter()
+
 /** Statements run one after the other, each started when the previous one has ended. */
 export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T> {
-  return kyselyOn(connection, false)
+  return kyselyOn(connection, CONNECTION_ADAPTER)
 }
 
 /** `pool` presents several connections as one; it runs statements concurrently. */
 export function kyselyOnPool<T>(pool: DatabaseConnection): Kysely<T> {
-  return kyselyOn(pool, true)
+  return kyselyOn(pool, POOL_ADAPTER)
 }
 
-function kyselyOn<T>(connection: DatabaseConnection, multipleConnections: boolean): Kysely<T> {
+function kyselyOn<T>(connection: DatabaseConnection, adapter: SqliteAdapter): Kysely<T> {
   return kyselyOver(connection, {
-    createAdapter: () => new Adapter(multipleConnections),
+    createAdapter: () => adapter,
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new QueryCompiler(),
   })
-}
-
-class Adapter extends SqliteAdapter {
-  readonly #multipleConnections: boolean
-
-  constructor(multipleConnections: boolean) {
-    super()
-    this.#multipleConnections = multipleConnections
-  }
-
-  override get supportsMultipleConnections(): boolean {
-    return this.#multipleConnections
-  }
 }
 
 const ROW_LOCKS = new Set<string | undefined>([

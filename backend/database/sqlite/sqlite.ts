@@ -6,7 +6,6 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { collectAnnouncements, Listeners } from '../announcements.ts'
 import type { DatabaseOptions, OpenDatabase } from '../database.ts'
 import { createLoggedProgress } from '../migrating/progress.ts'
-import { clearReadResults } from '../once-per-transaction.ts'
 import type { Reader, Tables } from '../tables.ts'
 import { acquireBackendLock } from './backend-lock.ts'
 import { SqliteConnection } from './connection.ts'
@@ -47,7 +46,6 @@ export async function openSqlite(
       waits,
       readers,
     })
-    const writer = kyselyOnConnection<Tables>(queue.connection)
     const listeners = new Listeners()
     const closeAll = async () => {
       await queue.close()
@@ -60,10 +58,10 @@ export async function openSqlite(
       isConcurrent: false,
       async transaction(work, accountId) {
         const topics = new Set<string>()
-        const value = await queue.add(() => {
-          collectAnnouncements(writer, topics)
-          clearReadResults(writer)
-          return work(writer)
+        const value = await queue.add((connection) => {
+          const tx = kyselyOnConnection<Tables>(connection)
+          collectAnnouncements(tx, topics)
+          return work(tx)
         }, accountId)
         listeners.call(topics)
         return value

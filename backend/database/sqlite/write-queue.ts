@@ -40,10 +40,10 @@ interface JobState {
 interface Job {
   readonly accountId: string | undefined
   /**
-   * Runs the work. Resolves to a function that reports the result to the caller, or rejects with the error of the
-   * work.
+   * Runs the work, whose statements are sent over `connection`. Resolves to a function that reports the result to the
+   * caller, or rejects with the error of the work.
    */
-  run(state: JobState): Promise<() => void>
+  run(connection: DatabaseConnection): Promise<() => void>
   reject(error: unknown): void
 }
 
@@ -75,8 +75,6 @@ export class WriteQueue {
   #closed = false
   #writer: SqliteConnection | undefined
   #batches: WriteBatches | undefined
-  /** The connection of the running job. */
-  #job: JobConnection | undefined
   #fault: Error | undefined
 
   constructor({ open, log, waitMsMax, waits, readers }: WriteQueueOptions) {
@@ -97,23 +95,15 @@ export class WriteQueue {
     return { ...this.#ended, waiting: this.#waiting.length, pools: [] }
   }
 
-  /** Accepts only statements of the running job; all others fail an assertion. */
-  readonly connection: DatabaseConnection = {
-    executeQuery: (query) => {
-      assert(this.#running.getStore()?.active, 'A statement ran outside of its transaction')
-      assert(this.#job !== undefined)
-      return this.#job.executeQuery(query)
-    },
-    streamQuery() {
-      throw new Error('Writes are not streamed')
-    },
-  }
-
   assertOutside(message: string): void {
     assert(!this.#running.getStore()?.active, message)
   }
 
-  async add<T>(work: () => Promise<T>, accountId: string | undefined): Promise<T> {
+  /** Runs `work` as a job. The connection accepts statements only until `work` ends. */
+  async add<T>(
+    work: (connection: DatabaseConnection) => Promise<T>,
+    accountId: string | undefined,
+  ): Promise<T> {
     this.assertOutside('A transaction was opened inside another')
     if (this.#closed) throw unavailable(new Error('The database is closed'))
     const { promise, resolve, reject } = Promise.withResolvers<T>()
@@ -122,11 +112,17 @@ export class WriteQueue {
     const addedAt = performance.now()
     const job: Job = {
       accountId,
-      run: async (state) => {
+      run: async (connection) => {
         this.#waits?.observe((performance.now() - addedAt) / 1000)
         clearTimeout(timer)
-        const value = await asCaller(() => this.#running.run(state, work))
-        return () => resolve(value)
+        const state = { active: true }
+        const runWork = () => work(guarded(connection, state))
+        try {
+          const value = await asCaller(() => this.#running.run(state, runWork))
+          return () => resolve(value)
+        } finally {
+          state.active = false
+        }
       },
       reject(error) {
         clearTimeout(timer)
@@ -231,18 +227,14 @@ export class WriteQueue {
     savepoint: Savepoint | undefined,
     job: Job,
   ): Promise<{ readonly settle: () => void; readonly isUndone: boolean }> {
-    const state = { active: true }
     const createSavepoint = async () => await savepoint?.begin()
     const connection = new JobConnection({ writer, batches, createSavepoint })
-    this.#job = connection
     const run = async () => {
-      const settle = await job.run(state)
-      state.active = false
+      const settle = await job.run(connection)
       await connection.end()
       return settle
     }
     const [outcome] = await Promise.allSettled([run()])
-    state.active = false
     if (writer.fault !== undefined) throw writer.fault
     if (outcome.status === 'fulfilled') return { settle: outcome.value, isUndone: false }
     // The rollback fails if SQLite has ended the outer transaction by itself.
@@ -281,6 +273,18 @@ class Savepoint {
   async rollBack(): Promise<void> {
     await this.#writer.exec('rollback to job; release job')
     this.#isOpen = false
+  }
+}
+
+function guarded(connection: DatabaseConnection, state: JobState): DatabaseConnection {
+  return {
+    executeQuery: (query) => {
+      assert(state.active, 'A statement ran outside of its transaction')
+      return connection.executeQuery(query)
+    },
+    streamQuery() {
+      throw new Error('Writes are not streamed')
+    },
   }
 }
 
