@@ -41,8 +41,8 @@ export interface IssuedApiKey {
 }
 
 /**
- * Throws `Problem` `validation_failed` with the errors of all fields or, if only the rate limit is invalid, without
- * fields; `not_found` if there is no such account.
+ * The key's digest is made with the first pepper. Throws `Problem` `validation_failed` with the errors of all fields or,
+ * if only the rate limit is invalid, without fields; `not_found` if there is no such account.
  */
 export async function issueApiKey(
   tx: Transaction,
@@ -131,8 +131,8 @@ export async function listApiKeys(reader: Reader, accountId: string): Promise<Ap
 }
 
 /**
- * The revocation takes effect with the next request. A key that is already revoked keeps the time of its first
- * revocation. With `accountId`, only a key of this account is found; operators omit `accountId`. Throws `Problem`
+ * The revocation takes effect with the next call that uses the key. A key that is already revoked keeps the time of its
+ * first revocation. With `accountId`, only a key of this account is found; operators omit `accountId`. Throws `Problem`
  * `not_found`.
  */
 export async function revokeApiKey(
@@ -190,7 +190,7 @@ export async function lockApiKey(
 }
 
 /** A key and its account as one row, for authentication. */
-export type KeyOfAccount = NonNullable<Awaited<ReturnType<typeof findKeyById>>>
+export type KeyWithAccount = NonNullable<Awaited<ReturnType<typeof findKeyById>>>
 
 /** Also finds revoked keys. */
 export async function findKeyById(reader: Reader, id: string) {
@@ -210,7 +210,7 @@ export async function findKeysByDigest(
   reader: Reader,
   digests: readonly string[],
   peppers: readonly Pepper[],
-): Promise<(KeyOfAccount | undefined)[]> {
+): Promise<(KeyWithAccount | undefined)[]> {
   const candidates = digests.map((digest) =>
     peppers.map((pepper) => ({
       version: pepper.version,

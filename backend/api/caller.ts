@@ -2,7 +2,7 @@
 
 import { isReadOnly } from '../accounts/accounts.ts'
 import { effectiveScopes, readScopes, type Scope } from '../accounts/scopes.ts'
-import type { KeyOfAccount } from '../api-keys/api-keys.ts'
+import type { KeyWithAccount } from '../api-keys/api-keys.ts'
 import type { AccountStatus } from '../database/tables.ts'
 
 export interface Caller {
@@ -33,7 +33,7 @@ export interface Caller {
   }
 }
 
-export function callerOf(row: KeyOfAccount): Caller {
+export function callerOf(row: KeyWithAccount): Caller {
   const grantedScopes = readScopes(row.granted_scopes)
   return {
     key: {

@@ -1,8 +1,8 @@
-/** Writes any number of rows, in statements that are not too long. */
+/** Writes any number of rows, in several statements if one would have too many parameters. */
 
 /**
- * The maximum number of rows in one statement. SQLite accepts 32,766 parameters, which suffice for this many rows even
- * with all columns of messages.
+ * The maximum number of rows in one statement. SQLite accepts 32,766 parameters (PostgreSQL more), which suffice for
+ * this many rows even of `messages`, the widest table that is written in parts.
  */
 const ROWS_MAX = 500
 

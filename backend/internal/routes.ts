@@ -8,7 +8,7 @@ import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
 import { PRINCIPAL_LIFETIME_MS, signPrincipal } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { callerOf } from '../api/caller.ts'
-import { findKeysByDigest, type KeyOfAccount } from '../api-keys/api-keys.ts'
+import { findKeysByDigest, type KeyWithAccount } from '../api-keys/api-keys.ts'
 import { isExpired, readAllowedAddresses } from '../api-keys/key-status.ts'
 import type { LastUsed } from '../api-keys/last-used.ts'
 import type { Pepper } from '../api-keys/peppers.ts'
@@ -70,7 +70,7 @@ async function lookUp(digests: readonly string[], deps: InternalDeps) {
 }
 
 function describeKey(
-  row: KeyOfAccount | undefined,
+  row: KeyWithAccount | undefined,
   { gatewaySecrets, lastUsed, clock }: InternalDeps,
 ) {
   if (row === undefined) return { found: false }

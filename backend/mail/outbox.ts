@@ -1,5 +1,5 @@
 /**
- * The worker that sends notices. It dispatches each new notice, which queues one mail (a row of `mail_outbox`) for each
+ * The worker that sends notices. It dispatches each new notice, i.e. queues one mail (a row of `mail_outbox`) for each
  * recipient, and sends the queued mails. A recipient may receive a notice more than once, if the outcome of a hand-over
  * is unknown, or the process is killed before it has recorded the outcome. Any number of backends may run the worker.
  */
@@ -17,18 +17,19 @@ import { type NoticeTextDeps, writeNotice } from './wording/notice-texts.ts'
 
 const BATCH_MAX = 10
 
-/** A hand-over must start within this time. */
+/** A hand-over starts within this time after the mail was composed, or not at all. */
 const START_MS_MAX = 5000
 
 const OUTBOX_LEASES = leasesOf({
   table: 'mail_outbox',
   key: 'id',
+  // 30 seconds are for composing the mail, for slow writes and for clocks that differ.
   leaseMs: START_MS_MAX + HAND_OVER_MS_MAX + 30_000,
 })
 
 /**
- * Minutes until each retry. If the last retry fails, about three days after the first attempt, the notice is
- * dropped.
+ * Minutes until each retry. If the last retry fails, about three days after the first attempt, the mail is dropped and
+ * its recipient does not receive the notice.
  */
 const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
 
@@ -109,9 +110,9 @@ export async function sendNotices(deps: OutboxDeps): Promise<boolean> {
 async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
   const row = await claim(deps, id)
   if (row === undefined) return
-  const result = await handOver(deps, row).catch((error: unknown): HandOverResult => {
-    deps.log.error({ err: error, id }, 'notice not written')
-    return { outcome: 'abandoned', detail: 'the notice could not be written' }
+  const result = await composeAndHandOver(deps, row).catch((error: unknown): HandOverResult => {
+    deps.log.error({ err: error, id }, 'mail of a notice not composed')
+    return { outcome: 'abandoned', detail: 'the mail could not be composed' }
   })
   await recordResult(deps, row, result)
 }
@@ -134,7 +135,7 @@ async function claim({ database, clock }: OutboxDeps, id: string) {
   })
 }
 
-async function handOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOverResult> {
+async function composeAndHandOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOverResult> {
   const { database, mailer, clock } = deps
   const notice = await database.read
     .selectFrom('notices')
@@ -166,13 +167,13 @@ async function recordResult(
   const { id, attempts } = row
   const now = clock()
   const isSent = result.outcome === 'accepted'
-  const isRefusedForGood = result.outcome === 'refused' && result.type === 'hard'
-  const minutes = isSent || isRefusedForGood ? undefined : RETRY_AFTER_MINUTES[attempts - 1]
+  const isRefusedPermanently = result.outcome === 'refused' && result.type === 'hard'
+  const minutes = isSent || isRefusedPermanently ? undefined : RETRY_AFTER_MINUTES[attempts - 1]
   const retryAt = minutes === undefined ? null : new Date(now.getTime() + minutes * 60_000)
   const status = isSent ? 'sent' : retryAt === null ? 'failed' : 'pending'
   const last_error = isSent ? null : result.detail
   await database.transaction((tx) =>
     OUTBOX_LEASES.finish(tx, row, retryAt, { status, last_error, updated_at: now.toISOString() }),
   )
-  if (status === 'failed') log.warn({ id, attempts }, 'notice dropped')
+  if (status === 'failed') log.warn({ id, attempts }, 'mail of a notice dropped')
 }

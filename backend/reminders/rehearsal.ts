@@ -1,7 +1,7 @@
 /**
- * A rehearsal plans and sends reminders as if it were a given date and time. It ends when planning again adds no
- * message, or after `ROUNDS_MAX` rounds; if the mail server is unavailable, messages remain due. The backend's own
- * planner and worker do not run (`REHEARSAL=on`), but other rehearsals may run at the same time.
+ * A rehearsal plans and sends reminders, in rounds, as if it were a given date and time. It ends when a round after the
+ * first plans no message, or after `ROUNDS_MAX` rounds; if the mail server is unavailable, messages remain due. The
+ * backend's own planner and worker do not run (`REHEARSAL=on`), but other rehearsals may run at the same time.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { isOrphaned } from '../background/leases.ts'
@@ -21,6 +21,7 @@ export async function rehearse(deps: SendDeps, accountId?: string): Promise<Mess
   const { database, clock, log } = deps
   // Ids sort by time of creation, so the transitions since the rehearsal began have greater ids.
   const previousId = createId('mtr')
+  // Messages that an interrupted rehearsal was sending become due. Those of rehearsals that still run do not.
   await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, clock(), isOrphaned))
   // Messages are sent one at a time, so that every rehearsal sends the same messages in the same order.
   const sendInOrder = () => sendRound(deps, 1, { accountId })

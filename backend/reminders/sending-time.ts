@@ -2,8 +2,8 @@ import type { DebtorRow, Reader } from '../database/tables.ts'
 import { readChasingAccounts } from './planning/planning-data.ts'
 
 /**
- * Returns the earliest time in the debtor's send window, which may be `now`; undefined if every day is a
- * holiday. Another message on the same day can still delay the sending, and a safety rail can prevent it.
+ * Returns the first time, from `now` on, at which the debtor's send window is open; undefined if every day is a holiday.
+ * A message that is due then can still be delayed by another message on the same day, or blocked by a safety rail.
  */
 export async function earliestSendingTime(
   reader: Reader,
@@ -12,5 +12,5 @@ export async function earliestSendingTime(
 ): Promise<Date | undefined> {
   const account = (await readChasingAccounts(reader, [debtor.account_id])).get(debtor.account_id)
   const workingTime = account?.workingTimeOf(debtor)
-  return workingTime?.isOpen(now) ? now : workingTime?.firstSlot(workingTime.dayOf(now), now)
+  return workingTime?.firstSlot(workingTime.dayOf(now), now)
 }

@@ -28,18 +28,24 @@ export type IdPrefix =
   | 'req' // a request
   | 'gtw' // a gateway process
 
-let last = ''
-/** The time of the last id, in milliseconds since the epoch. */
+/** The ULID of the last id. */
+let lastUlid = ''
+/** The latest time at which an id was created, in milliseconds since the epoch. */
 let lastAt = 0
 
 /**
- * Creates an id. Ids that a process creates in the same millisecond still sort in the order of their
- * creation.
+ * Creates an id. Ids of the same kind that a process creates sort in the order of their creation, even within the same
+ * millisecond or after the clock was set back.
  */
 export function createId(prefix: IdPrefix): string {
   const now = Date.now()
-  // ulid's own factory would format the time for each id again, which is a third of the cost.
-  last = now > lastAt ? ulid(now, () => randomByte() / 256) : incrementBase32(last)
+  // `monotonicFactory` of ulid would format the time for each id again, which is a third of the cost.
+  lastUlid = now > lastAt ? ulid(now, randomFraction) : incrementBase32(lastUlid)
   lastAt = Math.max(now, lastAt)
-  return `${prefix}_${last}`
+  return `${prefix}_${lastUlid}`
+}
+
+/** One byte suffices, because ulid turns each number into one of 32 characters. */
+function randomFraction(): number {
+  return randomByte() / 256
 }

@@ -2,8 +2,8 @@ import type { Server } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /**
- * Limits the time while new connections arrive continuously. On a machine with too little CPU time, it takes longer than
- * half a second to accept 64 connections.
+ * Accepting ends after this time even if new connections arrive continuously. On a machine with too little CPU time, it
+ * takes longer than half a second to accept 64 connections.
  */
 const ACCEPT_MS_MAX = 2_000
 

@@ -6,8 +6,9 @@ import { changeMessage } from '../../messages/lifecycle.ts'
 import { setNextRun } from './leases.ts'
 
 export interface Bounce {
+  /** `hard` is a permanent rejection, `soft` a transient one. */
   readonly type: 'hard' | 'soft'
-  /** The enhanced status code (RFC 3463). */
+  /** The enhanced status code (RFC 3463), or one of the other codes that `HandOverResult` lists. */
   readonly code: string
   /** The text of the mail server's reply or report. */
   readonly detail: string
@@ -30,10 +31,10 @@ export async function bounceMessage(
   { type, code, detail }: Omit<Bounce, 'detail'> & { readonly detail: string | null },
   now: Date,
 ): Promise<void> {
-  const retryHours = type === 'hard' ? undefined : RETRY_AFTER_HOURS[message.soft_bounces]
+  const retryAfterHours = type === 'hard' ? undefined : RETRY_AFTER_HOURS[message.soft_bounces]
   const bounce = { bounce_type: type, bounce_code: code }
-  if (retryHours !== undefined && !(await isObsolete(tx, message))) {
-    const retryAt = new Date(now.getTime() + retryHours * 3_600_000).toISOString()
+  if (retryAfterHours !== undefined && !(await isObsolete(tx, message))) {
+    const retryAt = new Date(now.getTime() + retryAfterHours * 3_600_000).toISOString()
     await setNextRun(tx, message.id, retryAt)
     const soft_bounces = message.soft_bounces + 1
     const change = { ...bounce, status: 'queued', soft_bounces, scheduled_for: retryAt } as const
@@ -44,8 +45,8 @@ export async function bounceMessage(
   await setNextRun(tx, message.id, null)
   await changeMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
   const { account_id: accountId, id: messageId, recipient: address } = message
-  // After a transient rejection of an obsolete message, its address is not suppressed.
-  if (retryHours !== undefined) await replanDebtor(tx, accountId, message.debtor_id, now)
+  // After a transient rejection, only an obsolete message gets here. Its address may be valid, so it is not suppressed.
+  if (retryAfterHours !== undefined) await replanDebtor(tx, accountId, message.debtor_id, now)
   else if (address !== null) {
     const suppression = { accountId, address, reason: 'bounced', detail, messageId } as const
     await suppressAddress(tx, suppression, now)
@@ -54,13 +55,14 @@ export async function bounceMessage(
 
 /**
  * Whether the message must not be sent again: a later reminder about one of its invoices has been planned or sent, or
- * retention has deleted the message's facts. A mail server may report a transient rejection after many days.
+ * retention has deleted the message's row in `reminders`. Both can happen, because a mail server may report a transient
+ * rejection after many days.
  */
 async function isObsolete(
   tx: Transaction,
   { id, account_id: accountId, created_at: createdAt }: MessageRow,
 ): Promise<boolean> {
-  const current = await tx
+  const retryable = await tx
     .selectFrom('reminders')
     .select('message_id')
     .where('message_id', '=', id)
@@ -78,5 +80,5 @@ async function isObsolete(
       ),
     )
     .executeTakeFirst()
-  return current === undefined
+  return retryable === undefined
 }

@@ -114,7 +114,8 @@ export function renderCustomer(frame: Frame, customer: Customer, rejected?: Reje
   const blockReason = blockReasonOf(row)
   const blockReasons = new Map(blockReason === undefined ? [] : [[row.id, blockReason]])
   const canPause = canChange(customer) && row.status !== 'archived'
-  const inForm = rejectedInForm(rejected, canPause ? [{ name: 'pause' }] : [])
+  // If the form of the pause cannot show the problem of a rejected action, the page shows it at its top.
+  const rejectedPause = rejectedInForm(rejected, canPause ? [{ name: 'pause' }] : [])
   const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
 ${
@@ -123,11 +124,11 @@ ${
 <a class="button" href="/settings/invoices/new?debtor_id=${row.id}">Enter an invoice</a>
 <a class="button" href="${path}/edit">Change<span class="unseen"> customer</span></a></p>`
 }</div>
-${inForm === undefined && renderFaults(rejected?.problem)}
+${rejectedPause === undefined && renderFaults(rejected?.problem)}
 ${renderBalances(customer)}
 <div class="pair">
 ${renderContact(frame, customer, path)}
-${renderChasing(frame, customer, path, inForm)}
+${renderChasing(frame, customer, path, rejectedPause)}
 </div>
 ${renderListSection('Open invoices', open, fullList('open invoices', `invoices?view=unpaid&debtor_id=${row.id}`), (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blockReasons }))}
 ${others.length > 0 && renderListSection('Other invoices', others, fullList('invoices', `invoices?debtor_id=${row.id}`), (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blockReasons }))}
@@ -183,12 +184,12 @@ function renderChasing(
   frame: Frame,
   customer: Customer,
   path: string,
-  rejected: RejectedAction | undefined,
+  rejectedPause: RejectedAction | undefined,
 ): Html {
   const { row, session } = customer
   const { timezone } = session.account
   const ladder = readLadder(row.ladder)
-  // While the customer is paused, resuming invoices would not send any reminder.
+  // While the customer is paused or stopped, resuming reminders about the invoices would not send any.
   const hasInvoicesToResume = row.chasing_status === 'active' && customer.hasResumable
   const reason = row.chasing_reason === null ? '' : `: ${reasonWords(row.chasing_reason)}`
   return html`<section class="card" aria-labelledby="chasing"><h2 id="chasing">Reminders</h2>
@@ -208,7 +209,7 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this
         )
   }</p>
 ${hasInvoicesToResume && html`<p class="hint">No reminders are sent about some open invoices, because a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
-${canChange(customer) && html`<div class="actions">${hasInvoicesToResume && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, rejected)}</div>`}
+${canChange(customer) && html`<div class="actions">${hasInvoicesToResume && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, rejectedPause)}</div>`}
 </section>`
 }
 
@@ -216,7 +217,7 @@ function renderActions(
   frame: Frame,
   row: DebtorRow,
   path: string,
-  rejected: RejectedAction | undefined,
+  rejectedPause: RejectedAction | undefined,
 ): Html {
   if (row.status === 'archived') {
     return renderActionButton(frame, path, { name: 'restore', title: 'Restore customer' })
@@ -231,7 +232,7 @@ function renderActions(
 <p class="hint" id="until-hint">Leave empty to pause until someone resumes reminders.</p>${renderFault(rejection?.problem, 'until')}`,
   }
   return html`${row.chasing_status !== 'active' && renderActionButton(frame, path, { name: 'resume', title: 'Resume reminders' })}
-${renderActionWithReason(frame, path, pause, rejected)}
+${renderActionWithReason(frame, path, pause, rejectedPause)}
 <a class="button" href="${path}/schedule">Schedule<span class="unseen"> of this customer</span></a>
 <a class="button danger" href="${path}/archive" data-dialog-page>Archive…</a>`
 }

@@ -31,8 +31,8 @@ const PATH = '/settings/customers'
 const ADMINS_ONLY = 'Only an Admin can change customers.'
 const FIELDS = [...DETAILS, ...ADDRESS_PARTS] as const
 /**
- * Pausing is not among these actions. Reminders that are due are sent as soon as the account is resumed, so a person
- * must be able to pause them before.
+ * Actions that only pause or resume reminders are not in this list. Reminders that are due are sent as soon as the
+ * account is no longer read-only, so a person must be able to pause and resume them before that.
  */
 const REJECTED_IF_READ_ONLY: readonly string[] = ['archive', 'restore']
 
@@ -184,7 +184,10 @@ function actionPage(
   }
 }
 
-/** Renders the customer's page, with the rejected form open or with the problem at the top of the page. */
+/**
+ * Renders the customer's page, with the rejected form open or with the problem at the top of the page. Resolves to
+ * undefined if there is no such customer.
+ */
 async function rerenderAction(
   request: SessionRequest,
   name: string,

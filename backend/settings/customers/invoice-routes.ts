@@ -28,8 +28,8 @@ import { HISTORY_MAX, type InvoiceView, renderInvoicePage, SHOWN_MAX } from './i
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
 /**
- * Recording a dispute is not among these actions. Reminders that are due are sent as soon as the account is resumed, so
- * a person must be able to block them before.
+ * Actions that only block or resume reminders, such as recording a dispute, are not in this list. Reminders that are due
+ * are sent as soon as the account is no longer read-only, so a person must be able to block and resume them before that.
  */
 const REJECTED_IF_READ_ONLY: readonly string[] = ['finalise', 'void', 'write-off']
 
@@ -46,7 +46,7 @@ export const invoicePages: readonly SessionPage[] = [
     async handle(request, { database }) {
       rejectIfReadOnly(request.session)
       const { row, customerName, today } = await readInvoice(database.read, request)
-      // If the invoice was finalized in the meantime, there is nothing to confirm.
+      // If the invoice was finalized or voided in the meantime, there is nothing to confirm.
       if (row.status !== 'draft') return { location: `${PATH}/${row.id}` }
       return { page: (frame) => renderFinalise(frame, row, customerName, today) }
     },

@@ -1,6 +1,6 @@
 /**
- * The parts of pages that use passkeys. The script fills the field `credential` and submits the form. Without the
- * script, or if the browser does not support passkeys, the form stays hidden.
+ * The parts of pages that use passkeys. The script `passkeys.js` fills the field `credential` and submits the form.
+ * Without the script, or if passkeys cannot be used, the form stays hidden.
  */
 import { type Html, html } from '../../html/html.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'
@@ -18,7 +18,10 @@ ${csrfField(frame)}
 ${renderPasskeyUnavailable(party)}`
 }
 
-/** The sentences that the script shows instead of the form. */
+/**
+ * The two reasons for which passkeys cannot be used. Both are hidden; the script shows the applicable one instead of the
+ * form.
+ */
 export function renderPasskeyUnavailable({ origin }: RelyingParty): Html {
   return html`<p class="hint" data-passkey-unavailable="browser" hidden>This browser does not support passkeys, or is too old for them.</p>
 <p class="hint" data-passkey-unavailable="address" hidden>Passkeys work at another address of this service: <a href="${origin}/settings">${origin}</a></p>`

@@ -1,5 +1,9 @@
 /** Logs in with a passkey alone, or with a passkey as the second factor after the password. */
-import { beginPasskeyLogin, logInWithPasskey } from '../../sessions/passkey-login.ts'
+import {
+  beginPasskeyLogin,
+  logInWithPasskey,
+  type PasskeyAttempt,
+} from '../../sessions/passkey-login.ts'
 import type { OpenPage, PageRequest, SettingsDeps } from '../shell/page-request.ts'
 import { rerenderCode } from './code-routes.ts'
 import { readAuthentication } from './credential-field.ts'
@@ -20,6 +24,7 @@ export const passkeyLoginPages: readonly OpenPage[] = [
         passkeyOnlyAttempt(request),
         request.now,
       )
+      // The challenge is valid only with the same CSRF token, which is derived from the login cookie: sets this cookie.
       return { json: options, bindsBrowser: true }
     },
   },
@@ -51,21 +56,23 @@ export const passkeyLoginPages: readonly OpenPage[] = [
   },
 ]
 
-type Attempt = Parameters<typeof logInWithPasskey>[1]
-
-async function logIn(request: PageRequest, attempt: Attempt, deps: SettingsDeps) {
+async function logIn(request: PageRequest, attempt: PasskeyAttempt, deps: SettingsDeps) {
   const { fields, now } = request
   const started = await logInWithPasskey(depsOf(deps), attempt, readAuthentication(fields), now)
   return respondToLogin(started, deps, now)
 }
 
-function passkeyOnlyAttempt(request: PageRequest): Attempt {
-  return { ...secondFactorAttempt(request), formSecret: request.csrfToken }
+function passkeyOnlyAttempt(request: PageRequest): PasskeyAttempt {
+  return { ...browserOf(request), formSecret: request.csrfToken }
 }
 
-function secondFactorAttempt({ cookieToken, ...browser }: PageRequest): Attempt {
-  const { address, userAgent, browserToken } = browser
-  return { formSecret: undefined, token: cookieToken, address, userAgent, browserToken }
+/** The session token in the cookie identifies the user, who has already entered the password. */
+function secondFactorAttempt(request: PageRequest): PasskeyAttempt {
+  return { ...browserOf(request), formSecret: undefined }
+}
+
+function browserOf({ cookieToken: token, address, userAgent, browserToken }: PageRequest) {
+  return { token, address, userAgent, browserToken }
 }
 
 function depsOf(deps: SettingsDeps) {

@@ -15,15 +15,18 @@ const SHOWN_MAX = 40
 export interface PreviewPage {
   /** The question, e.g. `Record this payment?`. */
   readonly title: string
+  /** The page to which Cancel and the link at the top lead. */
   readonly back: { readonly path: string; readonly name: string }
   /** The entered values, and what the action applies to. */
   readonly facts: readonly (readonly [name: string, value: Html | string])[]
   readonly warning?: Html | undefined
   readonly effects: Effects
   readonly timezone: string
+  /** The path to which the form is sent to perform the action. */
   readonly action: string
   /** The path that shows the form again with the entered values. */
   readonly editAction: string
+  /** The label of the button that performs the action. */
   readonly button: string
   /** The entered values and an idempotency key, as hidden fields. */
   readonly hidden: Html
@@ -50,13 +53,13 @@ ${effects.invoices.length > 0 && renderInvoices(effects.invoices, timezone)}</se
 /** Renders the effects as lists of sentences, for confirmation pages that request a reason. */
 export function renderEffects(effects: Effects, timezone: string): Html {
   const shown = effects.invoices.slice(0, SHOWN_MAX)
-  const rest = effects.invoices.length - shown.length
+  const notShown = effects.invoices.length - shown.length
   const lines = shown.map(
     ({ after }) =>
       html`<li><span translate="no">${after.number}</span>: ${renderMoney(after.amount_due, after.currency)} will be due. Next reminder: ${nextReminderText(after, timezone)}.</li>`,
   )
   return html`${renderSentences(effects)}
-${shown.length > 0 && html`<ul class="consequences">${lines}${rest > 0 && html`<li>And ${plural(rest, 'other invoice')}.</li>`}</ul>`}`
+${shown.length > 0 && html`<ul class="consequences">${lines}${notShown > 0 && html`<li>And ${plural(notShown, 'other invoice')}.</li>`}</ul>`}`
 }
 
 function renderSentences(effects: Effects): Html {
@@ -78,18 +81,19 @@ function renderSentences(effects: Effects): Html {
           html`${plural(messagesInFlight, 'reminder')} ${messagesInFlight === 1 ? 'is' : 'are'} being sent at this moment and can still arrive.`,
         ]),
   ]
+  // The caller lists the invoices that change.
   if (sentences.length === 0 && invoices.length > 0) return html``
   if (sentences.length === 0)
     return html`<p class="card hint">No invoice and no reminder changes.</p>`
   return html`<ul class="consequences">${sentences.map((sentence) => html`<li>${sentence}</li>`)}</ul>`
 }
 
-function renderInvoices(pairs: readonly ChangedInvoice[], timezone: string): Html {
-  const rest = pairs.length - SHOWN_MAX
+function renderInvoices(invoices: readonly ChangedInvoice[], timezone: string): Html {
+  const notShown = invoices.length - SHOWN_MAX
   return html`<table class="keys ledger"><caption class="unseen">Invoices that change</caption>
 <thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Amount due now</th>
 <th scope="col" class="amount">Amount due afterwards</th><th scope="col">Next reminder afterwards</th></tr></thead>
-<tbody>${pairs.slice(0, SHOWN_MAX).map(
+<tbody>${invoices.slice(0, SHOWN_MAX).map(
     ({
       before,
       after,
@@ -103,5 +107,5 @@ function renderInvoices(pairs: readonly ChangedInvoice[], timezone: string): Htm
     }</td>
 <td data-label="Next reminder">${after.status === 'paid' ? 'None' : nextReminderText(after, timezone)}</td></tr>`,
   )}</tbody></table>
-${rest > 0 && html`<p class="hint">And ${plural(rest, 'other invoice')}.</p>`}`
+${notShown > 0 && html`<p class="hint">And ${plural(notShown, 'other invoice')}.</p>`}`
 }

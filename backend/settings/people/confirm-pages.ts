@@ -16,8 +16,8 @@ export function renderRoleChange(frame: Frame, user: UserRow): Html {
   const consequences = isPromotion
     ? html`<p>As an Admin, <strong translate="no">${user.email}</strong> can issue and revoke API keys, invite and deactivate
 people (including you), and change reminders, customers and invoices.</p>`
-    : html`<p>As a Member, <strong translate="no">${user.email}</strong> can read customers, invoices, payments, messages and the
-list of API keys. Only Admins can manage keys and people, see the audit log, and make changes.</p>
+    : html`<p>As a Member, <strong translate="no">${user.email}</strong> can read customers, invoices, payments, messages, API
+keys and webhooks. Only Admins can manage keys and people, see the audit log, and make changes.</p>
 <p>Invitations that ${isSelf ? 'you have' : 'they have'} sent and nobody has accepted are withdrawn.</p>
 ${isSelf && html`<p>This is you: only another Admin can make you an Admin again.</p>`}`
   return renderConfirmPage(frame, {

@@ -23,6 +23,7 @@ export interface People {
   readonly users: readonly UserRow[]
   /** The `limit` in the URL, which the link to the next page repeats. */
   readonly limit: string | undefined
+  /** The cursor of the next page of users; null on the last page. */
   readonly next: string | null
   /** The number of active Admins on all pages. */
   readonly activeAdmins: number
@@ -74,7 +75,7 @@ ${renderFault(rejected?.problem, 'email')}
   return renderPage(frame, { title: 'People', section: '/settings/people', main })
 }
 
-/** Shows the link of an invitation. The link is not stored, and no other page shows it. */
+/** The page that shows the link of a new invitation. The link is not stored, and no other page shows it. */
 export function renderInvited(
   frame: Frame,
   { email }: InvitationRow,
@@ -94,7 +95,7 @@ ${renderCopyField('link', 'Invitation link', link)}
 function renderUser(frame: Frame, user: UserRow, isLastAdmin: boolean): Html {
   const isActive = user.status === 'active'
   const path = `/settings/people/${user.id}`
-  const other = user.role === 'admin' ? 'member' : 'admin'
+  const otherRole = user.role === 'admin' ? 'member' : 'admin'
   const isSelf = frame.session?.user.id === user.id
   return html`<tr>
 <th scope="row" data-label="E-mail" translate="no">${user.email}${isSelf && html` <span class="hint">you</span>`}</th>
@@ -104,7 +105,7 @@ function renderUser(frame: Frame, user: UserRow, isLastAdmin: boolean): Html {
     isActive &&
     (isLastAdmin
       ? html`<span class="hint">The last Admin must keep the role. Make someone else an Admin first.</span>`
-      : html`${renderLink(`${path}/role`, `Make ${ROLE_WORDS[other]}`, user.email)}${renderLink(`${path}/deactivate`, 'Deactivate', user.email, true)}`)
+      : html`${renderLink(`${path}/role`, `Make ${ROLE_WORDS[otherRole]}`, user.email)}${renderLink(`${path}/deactivate`, 'Deactivate', user.email, true)}`)
   }${!isActive && renderAction(frame, `${path}/reactivate`, 'Reactivate', user.email)}</div></td></tr>`
 }
 

@@ -46,38 +46,41 @@ export const oldInvoicePages: readonly SessionPage[] = [
       const { session, fields, wantsJson } = request
       const { database } = deps
       rejectIfReadOnly(session)
-      const { chased, isComplete } = await resumeOldInvoices(request, deps)
-      const json = { object: 'old_invoices_chased', chased, complete: isComplete }
+      const { resumed, isComplete } = await resumeOldInvoices(request, deps)
+      const json = { object: 'old_invoices_chased', chased: resumed, complete: isComplete }
       if (wantsJson) return { json }
       if (isComplete) {
         await database.transaction((tx) => setFlash(tx, session.token, 'old_invoices_chased'))
         return { json, location: SECTION }
       }
       const old = await readOldInvoices(database.read, session.account.id)
-      const progress = chased + Math.max(0, fields.number('chased') || 0)
+      const resumedSoFar = resumed + Math.max(0, fields.number('chased') || 0)
       return {
         json,
-        page: (frame) => renderOldInvoices(frame, old, { isAdmin: true, chased: progress }),
+        page: (frame) => renderOldInvoices(frame, old, { isAdmin: true, resumedSoFar }),
       }
     },
   },
 ]
 
-/** Resumes the invoices of one customer per transaction until the time is used up. The next request continues. */
+/**
+ * Resumes the invoices of one customer per transaction. Ends when the time for one request is used up; the next request
+ * continues.
+ */
 async function resumeOldInvoices(
   { session, actionContext }: SessionRequest,
   { database, clock }: SettingsDeps,
 ) {
   const { id: accountId } = session.account
   const isStepOver = beginStep(clock, actionContext.now)
-  let chased = 0
+  let resumed = 0
   for await (const debtorId of debtorsWithOldInvoices(database, accountId)) {
-    if (isStepOver()) return { chased, isComplete: false }
-    chased += await database.transaction((tx) =>
+    if (isStepOver()) return { resumed, isComplete: false }
+    resumed += await database.transaction((tx) =>
       resumeOldInvoicesOf(tx, accountId, debtorId, actionContext),
     )
   }
-  return { chased, isComplete: true }
+  return { resumed, isComplete: true }
 }
 
 async function* debtorsWithOldInvoices({ read }: Database, accountId: string) {
@@ -106,10 +109,10 @@ function represent({ invoices, hasMore, customers, due }: OldInvoices) {
 interface View {
   readonly isAdmin: boolean
   /** The number of invoices for which reminders have been resumed so far; undefined before the first request. */
-  readonly chased?: number
+  readonly resumedSoFar?: number
 }
 
-function renderOldInvoices(frame: Frame, old: OldInvoices, { isAdmin, chased }: View): Html {
+function renderOldInvoices(frame: Frame, old: OldInvoices, { isAdmin, resumedSoFar }: View): Html {
   const { invoices, hasMore, customers, due } = old
   const atLeast = hasMore ? 'At least ' : ''
   const main = html`<p class="back"><a href="${SECTION}">Reminders</a></p>
@@ -123,21 +126,21 @@ ${
     : html`<dl class="figures"><div><dt>Invoices</dt><dd>${atLeast}${invoices.toLocaleString('en')}</dd></div>
 <div><dt>Customers</dt><dd>${atLeast}${customers.toLocaleString('en')}</dd></div>
 ${[...due].map(([currency, amount]) => html`<div><dt>Due in ${currency}</dt><dd>${atLeast}${renderMoney(amount, currency)}</dd></div>`)}</dl>
-${isAdmin && renderForm(frame, chased)}
+${isAdmin && renderForm(frame, resumedSoFar)}
 <p class="hint">To resume reminders about a single invoice, open its page from the list of <a href="/settings/invoices?view=overdue">overdue invoices</a>.</p>`
 }`
   return renderPage(frame, { title: 'Old invoices', section: SECTION, main })
 }
 
-/** After the first request, the script sends the form again until all invoices are resumed. */
-function renderForm(frame: Frame, chased: number | undefined): Html {
+/** After the first request, `settings.js` sends the form again until all invoices are resumed. */
+function renderForm(frame: Frame, resumedSoFar: number | undefined): Html {
   return html`<section class="card" aria-labelledby="chase"><h2 id="chase">Send reminders about all old invoices</h2>
 <p>Each customer is reminded in the next business hours, at most once a day and first with a friendly reminder. Customers who
 are paused, archived or cannot be reached receive no reminder. If a customer should not be reminded, pause reminders to this
 customer or record a dispute first.</p>
-<form method="post" action="${PATH}/chase" class="stack" data-once${chased !== undefined && html` data-continue`}>${csrfField(frame)}
-${chased !== undefined && html`<input type="hidden" name="chased" value="${chased}"><p role="status">${plural(chased, 'invoice')} resumed so far.</p>`}
-<p class="row"><button class="primary">${chased === undefined ? 'Send reminders' : 'Continue'}</button> <a class="button" href="${SECTION}">Cancel</a></p></form></section>`
+<form method="post" action="${PATH}/chase" class="stack" data-once${resumedSoFar !== undefined && html` data-continue`}>${csrfField(frame)}
+${resumedSoFar !== undefined && html`<input type="hidden" name="chased" value="${resumedSoFar}"><p role="status">${plural(resumedSoFar, 'invoice')} resumed so far.</p>`}
+<p class="row"><button class="primary">${resumedSoFar === undefined ? 'Send reminders' : 'Continue'}</button> <a class="button" href="${SECTION}">Cancel</a></p></form></section>`
 }
 
 /** Renders the sentence with which other pages link to this page; undefined if there are no old invoices. */
