@@ -142,7 +142,10 @@ function pendingOf(records: readonly MigrationRecord[], migrations: Migrations):
   return Object.keys(migrations).filter((name) => !complete.has(name))
 }
 
-/** A newer schema is usable, unless a migration removed columns or tables that this program needs. */
+/**
+ * A newer schema is usable, unless a migration removed columns or tables that this program needs. Such a migration
+ * names an earlier one in `requires`: programs that contain the earlier migration do not need what was removed.
+ */
 function assertUsable(records: readonly MigrationRecord[], migrations: Migrations): void {
   const unusable = records.filter(
     ({ name, requires }) => !(name in migrations) && requires !== null && !(requires in migrations),

@@ -5,16 +5,18 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Reader } from '../database/tables.ts'
 
-/** Counting and summing stop at this number of invoices. */
+/** Counting and summing stop at this number of invoices, so that the pages that show the totals load quickly. */
 const COUNTED_MAX = 1000
 
+/** Totals of up to `COUNTED_MAX` old invoices. */
 export interface OldInvoices {
-  /** The number of invoices, at most `COUNTED_MAX`. */
+  /** The number of counted invoices. */
   readonly invoices: number
   /** Whether there are more than `COUNTED_MAX` invoices. */
   readonly hasMore: boolean
+  /** The number of customers who owe the counted invoices. */
   readonly customers: number
-  /** The amounts due by currency, in minor units. */
+  /** The amounts due on the counted invoices by currency, in minor units. */
   readonly due: ReadonlyMap<string, number>
 }
 

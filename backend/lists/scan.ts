@@ -4,18 +4,21 @@
  * page begins after the last row that was read.
  */
 
-/** How many rows one scan reads. This takes some milliseconds, however large the account is. */
+/** The maximum number of rows that one scan reads. This takes some milliseconds, however large the account is. */
 export const SCAN_MAX = 5000
 
 export interface ScannedPage<Row> {
   readonly rows: readonly Row[]
   /** The id after which the next page begins; null at the end of the list. */
   readonly next: string | null
-  /** Whether the scan ended before the page was full. */
+  /** Whether the scan ended before the page was full, although the list may contain further matching rows. */
   readonly isPartial: boolean
 }
 
-/** Makes a page of up to `limit` rows from a scan that read up to `scanMax` rows. Without `matches`, all rows match. */
+/**
+ * Makes a page of up to `limit` rows from the rows of a query whose limit was `scanMax`. Without `matches`, all rows
+ * match, and `scanMax` is `limit + 1`: the additional row shows that there is a next page.
+ */
 export function pageOfScan<Row extends { readonly id: string }>(
   scanned: readonly Row[],
   { limit, scanMax }: { readonly limit: number; readonly scanMax: number },

@@ -1,6 +1,6 @@
 /**
- * Finds and claims deliveries for the workers. A receiver may receive an event twice, because a process can be killed
- * after it has sent a delivery, but before it has recorded the outcome.
+ * Finds endpoints with due deliveries, and reads and changes deliveries for the workers. A receiver may receive an
+ * event twice, because a process can be killed after it has sent a delivery, but before it has recorded the outcome.
  */
 import { leasesOf } from '../background/leases.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
@@ -31,7 +31,8 @@ export interface DueEndpoints {
 
 /**
  * Returns enabled endpoints that have a delivery due now, and the time at which the first delivery to one of the other
- * endpoints becomes due, within `horizonMs` from now. Ignores the `busy` endpoints.
+ * endpoints becomes due, within `horizonMs` from now. Ignores the `busy` endpoints: those to which the worker makes as
+ * many attempts as it may.
  */
 export async function findDueEndpoints(
   reader: Reader,
@@ -57,6 +58,7 @@ export async function findDueEndpoints(
   const waiting = rows.flatMap(
     ({ id, account_id: accountId, failing_since, hold_until, run_at }) => {
       if (run_at === null) return []
+      // The receiver has requested that nothing is sent before `hold_until`.
       const dueAt = hold_until !== null && hold_until > run_at ? hold_until : run_at
       return [{ id, accountId, isFailing: failing_since !== null, dueAt }]
     },
@@ -107,16 +109,16 @@ export async function releaseDelivery(
 }
 
 /**
- * How many deliveries are marked as failed in the transaction that disables or deletes an endpoint. With 100,000
- * deliveries, this transaction would block all other writes for seconds on SQLite, and exceed the time limit of a
+ * The maximum number of deliveries that are marked as failed in the transaction that disables or deletes an endpoint.
+ * To mark 100,000 deliveries would block all other writes for seconds on SQLite, and would exceed the time limit of a
  * statement on PostgreSQL.
  */
 const MARKED_FAILED_MAX = 1000
 
 /**
  * Marks pending deliveries to an endpoint as failed, after the endpoint was disabled or deleted. Attempts in progress
- * continue. If more than `MARKED_FAILED_MAX` deliveries are pending, the retention (`retention.ts`) marks the rest within
- * some minutes. Deliveries that are still pending when the endpoint is resumed are sent.
+ * continue. If more than `MARKED_FAILED_MAX` deliveries are pending, the retention (`retention.ts`) marks the rest
+ * within some minutes. Deliveries that are still pending when the endpoint is resumed are sent.
  */
 export async function failPendingDeliveries(
   tx: Transaction,
@@ -131,10 +133,12 @@ export async function failPendingDeliveries(
         .selectFrom('webhook_deliveries')
         .select('id')
         .where('endpoint_id', '=', endpointId)
+        // The index `webhook_deliveries_due` has this condition.
         .where('run_at', 'is not', null)
         .where('status', '=', 'pending')
         .limit(MARKED_FAILED_MAX),
     )
+    // On PostgreSQL, a worker may have claimed a delivery after the subquery read it.
     .where('status', '=', 'pending')
     .execute()
 }

@@ -25,7 +25,7 @@ import { isFieldValue } from '../http1/fields.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 import type { Backend, Backends } from '../upstream/backends.ts'
 import { isUnreachable, sendWithFailover } from '../upstream/failover.ts'
-import { clientHeaders } from '../upstream/response-headers.ts'
+import { headersForClient } from '../upstream/response-headers.ts'
 import { bufferPage, PageTimeout } from './page-body.ts'
 import { type PageRoute, pageRouteOf } from './page-route.ts'
 import { PageSlots } from './page-slots.ts'
@@ -57,9 +57,9 @@ export interface PagesProxy {
   /** See `createProblemPages`. */
   problemPage(problem: Problem, head: RequestHead, requestId: string): WholeResponse | undefined
   /**
-   * Rejects with `Problem` 503 if no backend is reachable or accepts the gateway's signature, or if the page gets no slot
-   * in time; with 504 if the backend does not respond in time; and with 502 after any other failure. If the call is
-   * aborted with a `Problem`, rejects with this problem.
+   * Rejects with `Problem` 503 if no backend is reachable or accepts the gateway's signature, or if the page gets no
+   * slot in time; with 504 if the backend does not respond in time; and with 502 after any other failure. If the call
+   * is aborted with a `Problem`, rejects with this problem.
    */
   forward(request: PageRequest): Promise<Response>
   /** The number of pages that wait for a slot. */
@@ -244,7 +244,7 @@ async function toClient(
   const lengthField = length === undefined || !forwardsLength ? [] : ['content-length', length]
   return {
     status,
-    headers: [...clientHeaders(fields), ...lengthField],
+    headers: [...headersForClient(fields), ...lengthField],
     body: hasNoBody ? undefined : body,
   }
 }

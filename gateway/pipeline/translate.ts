@@ -11,7 +11,7 @@ import { fieldValue } from '../http1/fields.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 import type { KnownKey } from '../keys/look-up.ts'
 import type { UpstreamRequest, UpstreamResponse } from '../upstream/attempt.ts'
-import { clientHeaders } from '../upstream/response-headers.ts'
+import { headersForClient } from '../upstream/response-headers.ts'
 
 /** The client's request headers that are forwarded to the backend. */
 const FORWARDED_HEADERS = [
@@ -65,7 +65,7 @@ export function toClient(head: RequestHead, response: UpstreamResponse): Respons
   const { status, headers, body } = response
   // This 401 is a fault of the backend, and says nothing about the client's key.
   if (status === 401) throw new Problem('bad_gateway', 'The backend sent no usable response.')
-  const forwarded = clientHeaders(headers)
+  const forwarded = headersForClient(headers)
   const hasNoBody = head.method === 'HEAD' || status === 204 || status === 304
   if (!hasNoBody) return { status, headers: forwarded, body }
   const length = fieldValue(headers, 'content-length')

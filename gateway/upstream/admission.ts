@@ -171,7 +171,7 @@ export class Admission {
   /** Whether a call that has arrived may be queued. If it may not, also records the overload. */
   #mayWait(keyId: string, now: number): boolean {
     // Between two calls of this key, every other waiting key is served at most once.
-    const turns = (this.#queue.lengthOf(keyId) + 1) * this.#queue.flows
+    const turns = (this.#queue.lengthOf(keyId) + 1) * this.#queue.flowCount
     const ahead = Math.min(this.#queue.length, turns)
     const { size } = this.#connections()
     if (ahead === 0 || ahead < Math.min(NEVER_SHED_MAX, size)) return true
@@ -231,7 +231,7 @@ export class Admission {
 
   #checkWaitingTimes(): void {
     const now = performance.now()
-    this.#queue.filter((call) => {
+    this.#queue.retain((call) => {
       if (call.isWaiting && now - call.since > WAIT_MS_MAX) {
         this.shedCalls++
         call.reject(SHED)

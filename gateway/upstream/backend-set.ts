@@ -15,7 +15,7 @@ import type {
   ConnectionPools,
   InternalRequest,
 } from './backends.ts'
-import { closeAgent, closeIdleOf, connectPool, createAgent } from './connect.ts'
+import { closeAgent, closeIdleConnections, connectPool, createAgent } from './connect.ts'
 import { MovedToOtherBackend, sendWithFailover } from './failover.ts'
 import {
   type InternalExchange,
@@ -372,7 +372,7 @@ function reasonOf(status: number): string | undefined {
 
 function closeIdle({ pools, agent }: Backend): void {
   for (const pool of poolsOf(pools)) pool.closeIdle()
-  closeIdleOf(agent)
+  closeIdleConnections(agent)
 }
 
 function poolsOf({ calls, internal, unknownKeys }: ConnectionPools): readonly BackendPool[] {

@@ -39,11 +39,14 @@ export function createAgent(address: BackendAddress, connections: number): Agent
     keepAlive: true,
     maxSockets: connections,
     maxFreeSockets: connections,
+    // The agent closes only idle connections after this time. During a request, it emits `timeout`, which http-proxy-3
+    // ignores.
     timeout: KEEP_ALIVE_MS,
   })
   const connect = createConnector(address)
   const target = { protocol, hostname, host, port: port || (isTls ? '443' : '80') }
   agent.createConnection = (_, done) => {
+    // The type requires a socket even if there is an error. The agent ignores it then.
     connect(target, (error, socket) => done?.(error, socket ?? new Socket()))
     return undefined
   }
@@ -53,10 +56,10 @@ export function createAgent(address: BackendAddress, connections: number): Agent
 /** Closes the agent's idle connections immediately, and each other connection when its response ends. */
 export function closeAgent(agent: Agent): void {
   agent.maxFreeSockets = 0
-  closeIdleOf(agent)
+  closeIdleConnections(agent)
 }
 
-export function closeIdleOf(agent: Agent): void {
+export function closeIdleConnections(agent: Agent): void {
   for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy()
 }
 

@@ -23,10 +23,14 @@ const NOT_FROM_BACKENDS = [
   'x-request-id',
 ]
 const DROPPED = new Set([...HOP_BY_HOP, ...NOT_FROM_BACKENDS])
+/**
+ * The gateway itself sets the headers of the rate limit. Headers between gateway and backend begin with
+ * `x-receivables-`. Headers that begin with `access-control-` would let scripts of other sites read responses.
+ */
 const DROPPED_PREFIXES = ['x-ratelimit-', 'ratelimit', 'x-receivables-', 'access-control-']
 
 /** In `headers` and in the result, names in lower case and values alternate. */
-export function clientHeaders(headers: readonly string[]): string[] {
+export function headersForClient(headers: readonly string[]): string[] {
   const hopByHop = connectionOptions(headers)
   const forwarded: string[] = []
   for (let index = 0; index < headers.length; index += 2) {

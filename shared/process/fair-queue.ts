@@ -1,6 +1,6 @@
 /**
- * A queue of several flows. It serves the flows in turn (round robin), and the items of each flow in their
- * order.
+ * A queue of several flows. A flow consists of items that belong together, e.g. the waiting calls of one key. The queue
+ * serves the flows in turn (round robin), and the items of each flow in their order.
  */
 export class FairQueue<T, Flow = unknown> {
   /** The flows in the order of their turns. A flow without items has no entry. */
@@ -12,7 +12,7 @@ export class FairQueue<T, Flow = unknown> {
   }
 
   /** The number of flows with items. */
-  get flows(): number {
+  get flowCount(): number {
     return this.#flows.size
   }
 
@@ -67,7 +67,7 @@ export class FairQueue<T, Flow = unknown> {
   }
 
   /** Removes the items for which `isWanted` returns false. */
-  filter(isWanted: (item: T) => boolean): void {
+  retain(isWanted: (item: T) => boolean): void {
     for (const [flow, items] of this.#flows) {
       const wanted = items.filter(isWanted)
       this.#length -= items.length - wanted.length

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 
 /**
- * Returns the soft limit on open files, or `Infinity` if the system does not report it. Node raises the soft
- * limit to the hard limit when it starts.
+ * Returns the soft limit on open files, or `Infinity` if there is none or the system does not report it. Node raises
+ * the soft limit to the hard limit when it starts.
  */
 export function openFilesMax(): number {
   try {

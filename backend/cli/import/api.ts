@@ -1,8 +1,8 @@
 /**
- * A client of the public API. Requests wait while the key's hourly limit is used up. A request that gets no response,
- * or a response that reports a transient failure, is retried up to seven times; a POST is retried with the same
- * Idempotency-Key. Responses that concern one record (201, 409, 422) are returned. All other failures throw
- * `ImportStopped`.
+ * A client of the public API. Requests wait while the key's hourly limit is used up. A request is retried up to seven
+ * times if it gets no response, or one that reports a transient failure (5xx, 408, or 409 `idempotency_in_progress`). A
+ * POST is retried with the same Idempotency-Key. A success and the rejection of one record (another 409, or 422) are
+ * returned. Any other response, and the failure of the last attempt, throw `ImportStopped`.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, Pool } from 'undici'
@@ -34,8 +34,8 @@ export interface RateLimitWindow {
 
 export interface Api {
   /**
-   * Returns the body of the response, whose status is 200. `attemptsMax` can only lower the number of attempts
-   * that `retryDelaysMs` allows.
+   * Returns the body of a response with status 200; throws `ImportStopped` for any other status. `attemptsMax` can only
+   * lower the number of attempts that `retryDelaysMs` allows.
    */
   get(path: string, options?: { readonly attemptsMax?: number }): Promise<Json>
   /**
@@ -67,8 +67,8 @@ export interface ApiOptions {
 /** Eight attempts over about three minutes, which is longer than a restart or a deployment takes. */
 const RETRY_DELAYS_MS = [500, 2000, 5000, 10_000, 30_000, 60_000, 90_000]
 /**
- * Longer than the gateway waits by default for a backend (10 s) or for a slow client (30 s), so that the gateway ends the
- * request first.
+ * Longer than the gateway waits by default for a backend (10 s) or for a slow client (30 s), so that the gateway ends
+ * the request first.
  */
 const RESPONSE_TIMEOUT_MS = 40_000
 const CONNECT_TIMEOUT_MS = 10_000

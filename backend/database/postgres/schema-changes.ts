@@ -12,12 +12,13 @@ import type { MigrationTarget } from '../migrating/target.ts'
 
 export interface BuildOptions {
   readonly progress: MigrationProgress
+  /** Opens another connection, over which the progress of an index build is polled. */
   connect(): Promise<pg.Client>
 }
 
 /**
- * Builds an index without blocking writers. An aborted build leaves an invalid index, which slows each
- * write and serves no read: it is dropped, and the index is built again.
+ * Builds an index without blocking writers. An aborted build leaves an invalid index, which slows each write and serves
+ * no read: this function drops such an index and builds it again.
  */
 export async function buildIndex(
   db: Kysely<unknown>,
@@ -33,68 +34,69 @@ export async function buildIndex(
     progress.note(`The index ${step.name} was left unfinished; it is dropped and built again.`)
     await sql.raw(`drop index concurrently ${step.name}`).execute(db)
   }
-  const stopShowing = await showBuild(db, step.name, { progress, connect })
+  const stopReporting = await reportProgress(db, step.name, { progress, connect })
   try {
     await sql.raw(indexStatement(step, 'concurrently')).execute(db)
   } finally {
-    await stopShowing()
+    await stopReporting()
   }
 }
 
 /**
- * Polls the progress of a build over a separate connection, and reports it. Resolves to a function that ends
- * the reports.
+ * Polls the progress of a build over a separate connection, and reports it. `db` has only one connection, so the
+ * process with its `pid` is the one that will build the index. Resolves to a function that ends the reports.
  */
-async function showBuild(
+async function reportProgress(
   db: Kysely<unknown>,
   name: string,
   { progress, connect }: BuildOptions,
 ): Promise<() => Promise<void>> {
   const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)
   const watcher = await connect()
-  let shown = { phase: '', done: 0 }
+  let reported = { phase: '', done: 0 }
   progress.begin(`index ${name}`)
-  const show = async () => {
-    const { rows: builds } = await watcher.query<Build>(BUILD, [rows[0]?.pid])
+  const report = async () => {
+    const { rows: builds } = await watcher.query<BuildProgress>(BUILD_PROGRESS_SQL, [rows[0]?.pid])
     const [build] = builds
     if (build === undefined) return
-    if (build.phase !== shown.phase) {
-      shown = { phase: build.phase, done: 0 }
+    if (build.phase !== reported.phase) {
+      reported = { phase: build.phase, done: 0 }
       progress.end()
       progress.begin(`index ${name}: ${build.phase}`, build.total || undefined)
     }
-    progress.advance(build.done - shown.done)
-    shown.done = build.done
+    progress.advance(build.done - reported.done)
+    reported.done = build.done
   }
-  let showing = Promise.resolve()
+  let reporting = Promise.resolve()
   const timer = setInterval(() => {
     // An error in reporting must not abort the build.
-    showing = showing.then(show).catch(() => {})
-  }, SHOWN_EVERY_MS)
+    reporting = reporting.then(report).catch(() => {})
+  }, POLL_INTERVAL_MS)
   return async () => {
     clearInterval(timer)
-    await showing
+    await reporting
     progress.end()
     await watcher.end()
   }
 }
 
-interface Build {
+interface BuildProgress {
   readonly phase: string
   readonly done: number
   readonly total: number
 }
 
-const SHOWN_EVERY_MS = 1000
+const POLL_INTERVAL_MS = 1000
 
-const BUILD = `
+/** Each phase of a build counts either blocks or tuples, so the greater number is its progress. */
+const BUILD_PROGRESS_SQL = `
   select phase, greatest(blocks_done, tuples_done) as done, greatest(blocks_total, tuples_total) as total
   from pg_stat_progress_create_index where pid = $1
 `
 
 /**
  * Adds the column, and its check unvalidated, which is instant. Then validates the check without blocking reads and
- * writes.
+ * writes. An earlier run may have been interrupted before the validation, so each statement can be repeated.
  */
 export async function addColumn(
   db: Kysely<unknown>,
@@ -134,7 +136,7 @@ export async function replaceCheck(
     where conrelid = to_regclass(${table}) and contype = 'c'
   `.execute(tx)
   if (rows.some((row) => row.name === name)) return
-  const old = rows.find((row) => bare(row.definition) === bare(`check ${from}`))
+  const old = rows.find((row) => comparable(row.definition) === comparable(`check ${from}`))
   if (old === undefined) throw new Error(`${table} has no check (${from})`)
   await sql.raw(`alter table ${table} drop constraint ${old.name}`).execute(tx)
   await addCheck(tx, { table, name, condition: to }, validity)
@@ -150,7 +152,10 @@ async function addCheck(
     .execute(tx)
 }
 
-/** Removes parentheses and spaces, because PostgreSQL adds some to the condition that a migration wrote. */
-function bare(definition: string): string {
+/**
+ * Removes parentheses and spaces, because PostgreSQL adds some to the condition that a migration wrote, and converts
+ * the rest to lower case, because PostgreSQL writes keywords in upper case.
+ */
+function comparable(definition: string): string {
   return definition.replace(/[()\s]/g, '').toLowerCase()
 }

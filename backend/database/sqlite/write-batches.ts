@@ -19,7 +19,7 @@ export class WriteBatches {
   readonly #writer: SqliteConnection
   /** The insert of each batch, by the texts of its writes; undefined if no trigger can contain them. */
   readonly #inserts = new Map<string, string | undefined>()
-  /** Writes that have no view yet, by their texts. `createMissing` creates the view. */
+  /** Writes that have no view yet, by their texts. `createMissingViews` creates the view. */
   readonly #missing = new Map<string, readonly CompiledQuery[]>()
 
   constructor(writer: SqliteConnection) {
@@ -42,7 +42,7 @@ export class WriteBatches {
   }
 
   /** Creates the views that were missing. No transaction may be open. */
-  async createMissing(): Promise<void> {
+  async createMissingViews(): Promise<void> {
     for (const [texts, writes] of this.#missing) {
       this.#missing.delete(texts)
       const name = `write_batch_${this.#inserts.size + 1}`

@@ -52,6 +52,7 @@ export interface WriteQueueOptions {
   readonly log: Logger
   /** How long a job may wait for its turn. */
   readonly waitMsMax: number
+  /** Records how long each job waited for its turn. */
   readonly waits?: DatabaseOptions['waits']
   readonly readers: Pick<SqliteReaders, 'pause' | 'resume'>
 }
@@ -74,6 +75,7 @@ export class WriteQueue {
   #draining: Promise<void> | undefined
   #closed = false
   #writer: SqliteConnection | undefined
+  /** Combines the writes of a job in one statement of `#writer`. */
   #batches: WriteBatches | undefined
   #fault: Error | undefined
 
@@ -153,7 +155,7 @@ export class WriteQueue {
 
   /**
    * Runs at most `size` jobs and commits them together. If the group is lost, `size` jobs are rejected, including those
-   * that have not started.
+   * that have not started: they would probably fail for the same reason, but only after another wait.
    */
   async #runGroup(size: number): Promise<void> {
     const group: Job[] = []
@@ -163,7 +165,7 @@ export class WriteQueue {
       const writer = this.#writer ?? (await this.#open())
       this.#writer = writer
       this.#batches ??= new WriteBatches(writer)
-      await this.#batches.createMissing()
+      await this.#batches.createMissingViews()
       this.#readers.pause()
       await writer.exec('begin immediate')
       // The limit starts when the writer has the lock, for which it may have waited.
@@ -181,7 +183,7 @@ export class WriteQueue {
         if (isUndone) undoneCount++
       }
       this.#readers.resume()
-      // After the rollback of a single job, an empty transaction is committed.
+      // `commit` always commits a transaction. After the rollback of a single job, this transaction is empty.
       await writer.commit(savepoint === undefined && undoneCount > 0 ? 'rollback; begin' : '')
       this.#fault = undefined
     } catch (error) {

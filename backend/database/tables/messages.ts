@@ -34,6 +34,10 @@ export interface MessageRow {
   suppression_reason: string | null
   suppression_detail: string | null
   approval_required: Bit
+  /**
+   * `expired`: no person decided in time. `lapsed`: the message was cancelled or suppressed, so a decision has no
+   * effect.
+   */
   approval_status: 'pending' | 'approved' | 'rejected' | 'lapsed' | 'expired' | null
   approval_decided_by: string | null
   approval_decided_at: string | null
@@ -48,7 +52,9 @@ export interface MessageRow {
   delivered_at: string | null
   bounce_type: 'hard' | 'soft' | null
   bounce_code: string | null
-  /** The number of temporary bounces; after a few, the message counts as permanently rejected. */
+  /**
+   * How often a transient rejection led to a retry. Once no retry is left, such a rejection is treated as permanent.
+   */
   soft_bounces: number
   scheduled_for: string | null
   sent_at: string | null

@@ -1,7 +1,7 @@
 /**
  * Renders alternatives of which a reader needs only one, e.g. a sample in several languages. Without scripts,
- * each alternative is a section that the reader can open; `docs.js` turns the sections into tabs. A choice in
- * the group `language` applies to all samples.
+ * each alternative is a section that the reader can open; `docs.js` turns the sections into tabs. If the reader
+ * chooses a tab of the group `language`, all samples show this language.
  */
 import { type Html, html } from '../../html/html.ts'
 

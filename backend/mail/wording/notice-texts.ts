@@ -1,4 +1,4 @@
-/** Writes the texts of notices. */
+/** Writes the texts of notices, which are mails to users and invited people. */
 import type { AccountRow, NoticeRow, Reader } from '../../database/tables.ts'
 import type { MailedCodes } from '../../users/mailed-codes.ts'
 import { OPTIONAL_NOTICES, SECURITY_NOTICES } from '../notice-choices.ts'
@@ -20,7 +20,7 @@ interface NoticeContext extends NoticeTextDeps {
   dateTimeText(instant: string): string
 }
 
-/** The number of characters of a customer's reply that a notice quotes. */
+/** The maximum number of characters of a customer's reply that a notice quotes. */
 const QUOTE_CHARS_MAX = 1500
 
 /**
@@ -84,8 +84,8 @@ async function testReminder(
   { stage, language, wording, invoice_id: invoiceId }: NoticeDetails['user.test_reminder'],
   at: Date,
 ): Promise<MailBody | undefined> {
-  const key = { stage, language, wording, invoiceId }
-  const sample = await sampleReminder(reader, account, key, baseUrl, at)
+  const sampleOptions = { stage, language, wording, invoiceId }
+  const sample = await sampleReminder(reader, account, sampleOptions, baseUrl, at)
   if (sample === undefined) return undefined
   const body = composeReminder(sample.content)
   return { ...body, subject: `[Test] ${body.subject ?? body.title}` }
@@ -114,7 +114,7 @@ async function textOf(
     case 'api_key.issued':
       return issuedKey(context, row.subject_id, notice.detail)
     case 'payment_details.changed':
-      return changedPayment(context, row, notice.detail)
+      return changedPaymentDetails(context, row, notice.detail)
     case 'second_factor.removed':
       return twoFactorTurnedOff(context, row, notice.detail)
     case 'user.second_factor_added':
@@ -281,7 +281,7 @@ function issuedKey(
   }
 }
 
-function changedPayment(
+function changedPaymentDetails(
   { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
   { currency, now: newDetails, by }: NoticeDetails['payment_details.changed'],
@@ -307,7 +307,7 @@ function changedPayment(
   }
 }
 
-/** For the other Admins. */
+/** For all Admins except the owner of the login and the Admin who removed its last second factor. */
 function twoFactorTurnedOff(
   { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,

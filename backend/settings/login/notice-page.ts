@@ -1,4 +1,7 @@
-/** The page of the notices that are mailed. Admins choose some of them; Members see those about their own login. */
+/**
+ * The page about the notices that a user receives by mail. Admins choose some of them. Members choose none, and see
+ * only those about their own login.
+ */
 import { type Html, html } from '../../html/html.ts'
 import {
   OPTIONAL_NOTICES,
@@ -11,7 +14,9 @@ import type { Frame } from '../shell/response.ts'
 
 export const NOTICES_PATH = '/settings/notices'
 
-const CHOSEN_WORDS: Readonly<Record<OptionalNotice, readonly [name: string, hint: string]>> = {
+const OPTIONAL_NOTICE_WORDS: Readonly<
+  Record<OptionalNotice, readonly [name: string, hint: string]>
+> = {
   'api_key.expiring': ['An API key is about to expire', '14 days and 1 day before it expires.'],
   'api_key.issued': ['An API key was issued', 'Only if another person of your account issued it.'],
   'webhook_endpoint.disabled': [
@@ -24,7 +29,7 @@ const CHOSEN_WORDS: Readonly<Record<OptionalNotice, readonly [name: string, hint
   ],
 }
 
-const SECURITY_WORDS: Readonly<Record<(typeof SECURITY_NOTICES)[number], string>> = {
+const SECURITY_NOTICE_WORDS: Readonly<Record<(typeof SECURITY_NOTICES)[number], string>> = {
   'payment_details.changed':
     'The payment details in reminders were changed, e.g. the bank account.',
   'second_factor.removed': 'Two-factor authentication of a user was turned off.',
@@ -44,14 +49,14 @@ ${
   html`<form method="post" action="${NOTICES_PATH}" class="card stack" data-once>${csrfField(frame)}
 <fieldset class="stack"><legend class="title">Mail me when</legend>
 ${OPTIONAL_NOTICES.map((kind) => {
-  const [name, hint] = CHOSEN_WORDS[kind]
+  const [name, hint] = OPTIONAL_NOTICE_WORDS[kind]
   const id = kind.replaceAll(/[._]/g, '-')
   return html`<label class="check"><input type="checkbox" name="kinds" value="${kind}" aria-describedby="${id}"${chosen.includes(kind) && html` checked`}> <span>${name}<br><span class="hint" id="${id}">${hint}</span></span></label>`
 })}</fieldset>
 <p><button class="primary">Save</button></p></form>
 <section class="card stack" aria-labelledby="always-title"><h2 id="always-title">Always mailed</h2>
 <p class="hint">These notices are mailed to all Admins, so that no such change goes unnoticed. They are not mailed to the Admin who made the change or whose login it concerns.</p>
-<ul>${Object.values(SECURITY_WORDS).map((words) => html`<li>${words}</li>`)}</ul></section>`
+<ul>${Object.values(SECURITY_NOTICE_WORDS).map((words) => html`<li>${words}</li>`)}</ul></section>`
 }
 <section class="card stack" aria-labelledby="own-title"><h2 id="own-title">About your own login</h2>
 <p class="hint">Always mailed to you, so that nobody uses or changes your login unnoticed.</p>
