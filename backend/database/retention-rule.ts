@@ -45,7 +45,7 @@ interface AgeRule<Column extends string> {
  * Returns the time in the row's age column, at which the next batch begins; without a row, a text that sorts before all
  * times.
  */
-export function ageToReadFrom(row: RowKey | undefined, column: string): string {
+export function startOfNextBatch(row: RowKey | undefined, column: string): string {
   return row === undefined ? '' : String(row[column])
 }
 
@@ -65,7 +65,7 @@ export function ruleByAge<T extends keyof Tables>(
         .selectFrom<string>(table)
         .select([...new Set([...key, age])])
         .where(sql<boolean>`${sql.ref(age)} < ${before}`)
-        .where(sql<boolean>`${sql.ref(age)} >= ${ageToReadFrom(last, age)}`)
+        .where(sql<boolean>`${sql.ref(age)} >= ${startOfNextBatch(last, age)}`)
         .orderBy(age)
         .limit(BATCH_MAX)
         .execute()

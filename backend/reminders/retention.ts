@@ -4,11 +4,11 @@
  */
 
 import {
-  ageToReadFrom,
   BATCH_MAX,
   DAY_MS,
   type RetentionRule,
   type RowKey,
+  startOfNextBatch,
 } from '../database/retention-rule.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
@@ -25,7 +25,7 @@ async function findFinished(read: Reader, now: Date, last?: RowKey): Promise<rea
     .selectFrom('reminders')
     .select(['message_id', 'planned_at'])
     .where('planned_at', '<', new Date(now.getTime() - KEPT_MS).toISOString())
-    .where('planned_at', '>=', ageToReadFrom(last, 'planned_at'))
+    .where('planned_at', '>=', startOfNextBatch(last, 'planned_at'))
     .where('run_at', 'is', null)
     .orderBy('planned_at')
     .limit(BATCH_MAX)

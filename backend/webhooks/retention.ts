@@ -1,14 +1,14 @@
 /**
- * The delivery log is kept for 30 days. A delivery that still waits, because its endpoint is paused, is kept
- * longer, and so is its event.
+ * Deletes deliveries and events after 30 days, and secrets when they expire. A delivery that still waits, because its
+ * endpoint is paused, is kept longer, and so is its event.
  */
 
 import {
-  ageToReadFrom,
   BATCH_MAX,
   DAY_MS,
   type RetentionRule,
   type RowKey,
+  startOfNextBatch,
 } from '../database/retention-rule.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
@@ -27,14 +27,15 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
   },
   { subject: 'webhook deliveries', findExpired: findDeliveries, deleteExpired: deleteDeliveries },
   { subject: 'webhook events', findExpired: findEvents, deleteExpired: deleteEvents },
-  { subject: 'webhook secrets', findExpired: findSecrets, deleteExpired: deleteSecrets },
+  { subject: 'webhook secrets', findExpired: findOldSecrets, deleteExpired: deleteOldSecrets },
 ]
 
 /**
  * A disabled endpoint can still have deliveries that wait, for one of three reasons. When it was disabled, there were too
  * many to mark all of them as failed; a transaction on PostgreSQL was recording an event; or a worker was sending a
- * delivery and was killed later, so that the delivery is not `pending`, but its lease has expired. Without this rule,
- * these deliveries would never be sent, and would be kept forever.
+ * delivery and was killed later. The last kind is not `pending`, but its lease has expired: while a delivery is being
+ * sent, `run_at` is the end of its lease. Without this rule, stranded deliveries would never be sent, and would be kept
+ * forever.
  */
 async function findStranded(read: Reader, now: Date): Promise<readonly RowKey[]> {
   return await read
@@ -69,8 +70,8 @@ async function findDeliveries(read: Reader, now: Date, last?: RowKey): Promise<r
   return await read
     .selectFrom('webhook_deliveries')
     .select(['id', 'created_at'])
-    .where('created_at', '<', tooOld(now))
-    .where('created_at', '>=', ageToReadFrom(last, 'created_at'))
+    .where('created_at', '<', keptSince(now))
+    .where('created_at', '>=', startOfNextBatch(last, 'created_at'))
     .where('run_at', 'is', null)
     .orderBy('created_at')
     .limit(BATCH_MAX)
@@ -78,7 +79,7 @@ async function findDeliveries(read: Reader, now: Date, last?: RowKey): Promise<r
 }
 
 async function deleteDeliveries(tx: Transaction, keys: readonly RowKey[]): Promise<void> {
-  // A delivery that a person has redelivered since the selection must be sent.
+  // A person may have redelivered one of the rows since `findDeliveries` found it. Such a delivery must not be deleted.
   const ended = await tx
     .selectFrom('webhook_deliveries')
     .select('id')
@@ -96,8 +97,8 @@ async function findEvents(read: Reader, now: Date, last?: RowKey): Promise<reado
   return await read
     .selectFrom('webhook_events')
     .select(['id', 'created_at'])
-    .where('created_at', '<', tooOld(now))
-    .where('created_at', '>=', ageToReadFrom(last, 'created_at'))
+    .where('created_at', '<', keptSince(now))
+    .where('created_at', '>=', startOfNextBatch(last, 'created_at'))
     // With `not exists`, PostgreSQL would join all events with all deliveries for each batch.
     .where(
       ({ selectFrom }) =>
@@ -117,8 +118,8 @@ async function deleteEvents(tx: Transaction, keys: readonly RowKey[]): Promise<v
   await tx.deleteFrom('webhook_events').where('id', 'in', idsOf(keys)).execute()
 }
 
-/** Finds expired secrets, which are deleted so that they cannot be stolen. */
-async function findSecrets(read: Reader, now: Date): Promise<readonly RowKey[]> {
+/** Finds the previous secrets that have expired. They are deleted so that they cannot be stolen. */
+async function findOldSecrets(read: Reader, now: Date): Promise<readonly RowKey[]> {
   return await read
     .selectFrom('webhook_endpoints')
     .select(['id', 'old_secret_expires_at'])
@@ -127,19 +128,20 @@ async function findSecrets(read: Reader, now: Date): Promise<readonly RowKey[]> 
     .execute()
 }
 
-async function deleteSecrets(tx: Transaction, keys: readonly RowKey[]): Promise<void> {
+async function deleteOldSecrets(tx: Transaction, keys: readonly RowKey[]): Promise<void> {
   for (const { id, old_secret_expires_at: expiresAt } of keys) {
     await tx
       .updateTable('webhook_endpoints')
       .set({ old_secret: null, old_secret_expires_at: null })
       .where('id', '=', String(id))
-      // The secret of a later rotation is kept.
+      // If the secret was rotated again meanwhile, the endpoint has another old secret, which is kept.
       .where('old_secret_expires_at', '=', String(expiresAt))
       .execute()
   }
 }
 
-function tooOld(now: Date): string {
+/** Returns the time of creation of the oldest rows that are still kept. */
+function keptSince(now: Date): string {
   return new Date(now.getTime() - KEPT_MS).toISOString()
 }
 
