@@ -18,7 +18,7 @@ export interface Actor {
   readonly id: string | null
   /** The name of the actor in pages and reports. */
   readonly label: string
-  /** The client's address, if the action came over the network. */
+  /** The client's IP address, if the action came over the network. */
   readonly address: string | null
 }
 
@@ -130,8 +130,9 @@ export interface AuditEntry {
   /** Null if the action concerns no account, e.g. a login with an unknown e-mail address. */
   readonly accountId: string | null
   readonly action: AuditAction
+  /** The id of the record that the action concerns; null if there is none. */
   readonly subjectId: string | null
-  /** The detail must not contain secrets. */
+  /** Must not contain secrets. */
   readonly detail?: Readonly<Record<string, unknown>>
 }
 
@@ -168,14 +169,14 @@ export interface AuditFilters {
   readonly createdBefore?: string | undefined
 }
 
-/** `given` must be sorted by `created_at`, like the indexes of the table. */
+/** `requested` must be sorted by `created_at`, like the indexes of the table. */
 export async function listAudit(
   reader: Reader,
   accountId: string,
   { actor, action, subjectId, createdSince, createdBefore }: AuditFilters,
-  given: Page,
+  requested: Page,
 ): Promise<AuditRow[]> {
-  const page = { ...given, ...indexesFor(given.sort, { actor, action, subjectId }) }
+  const page = { ...requested, ...indexesFor(requested.sort, { actor, action, subjectId }) }
   return await reader
     .selectFrom('audit_log')
     .selectAll()
@@ -195,9 +196,9 @@ export async function listAudit(
 }
 
 /**
- * Names the columns that the database may look up in an index, so that it uses the index of the filter that usually has
- * the fewest matches: SQLite has no statistics to choose it. The indexes by actor and by action also contain the sort
- * column, and one of those by actor contains the action.
+ * Returns the columns that the database may look up in an index. They make it use the index of the filter that usually
+ * has the fewest matches, which SQLite cannot determine without statistics. The indexes by actor and by action also
+ * contain the sort column, and one of those by actor contains the action.
  */
 function indexesFor(
   sort: string,
@@ -222,7 +223,7 @@ export async function findAuditEntry(
     .executeTakeFirst()
 }
 
-/** Returns up to `limit` actions on a record, the latest first. */
+/** Returns up to `limit` actions on the record `subjectId`, the latest first: ids sort by time of creation. */
 export async function listActionsOn(
   reader: Reader,
   accountId: string,
@@ -239,7 +240,7 @@ export async function listActionsOn(
     .execute()
 }
 
-/** Whether the audit log has an action on a record. */
+/** Whether the audit log contains an action on the record `subjectId`. */
 export async function hasActionsOn(
   reader: Reader,
   accountId: string,

@@ -1,4 +1,4 @@
-/** Validates the input for a key and reports all field errors together. */
+/** Validates the input for a key, and reports the errors of all fields together. */
 import { ADDRESS_PREFIXES_MAX, parsePrefix } from '../../shared/contract/address-prefixes.ts'
 import type { FieldError } from '../../shared/contract/problem.ts'
 import { parseScopes, type Scope } from '../accounts/scopes.ts'
@@ -26,7 +26,7 @@ export interface CheckedKeyInput {
   readonly name: string
   readonly scopes: readonly Scope[]
   readonly expiresAt: string | null
-  /** The JSON text of the database column. */
+  /** The JSON text of the database column; null allows any address. */
   readonly allowedAddresses: string | null
 }
 
@@ -37,7 +37,8 @@ export interface CheckedKeyInput {
 export function checkKeyInput(input: KeyInput, now: Date): CheckedKeyInput {
   const name = normalizeName(input.name)
   const addresses = canonicalAddresses(input.allowedAddresses)
-  // The specification of the API prescribes this text. It avoids the word `permission`, which Settings uses for scopes.
+  // The specification of the API prescribes this text. That is why it does not say `permission`, as Settings calls a
+  // scope.
   const noScopes: FieldError = {
     pointer: '/scopes',
     code: 'required',
@@ -85,7 +86,10 @@ export function expiryErrors(expiresAt: Date | null, now: Date): FieldError[] {
   return [{ pointer, code: 'out_of_range', detail: `The expiry may be at most ${most} from now.` }]
 }
 
-/** Returns the addresses as they are stored, in canonical form and without duplicates. */
+/**
+ * Returns the addresses as they are stored, in canonical form and without duplicates; null allows any address. If there
+ * are errors, `stored` must not be used.
+ */
 export function canonicalAddresses(texts: readonly string[]): {
   readonly stored: string | null
   readonly errors: FieldError[]

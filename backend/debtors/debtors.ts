@@ -274,7 +274,7 @@ type Variant = PageVariant & { readonly status: string | undefined }
 
 const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const page = pageWithBounds(variant, filters)
-  const pageToSort = ignoreSortIndexIfFiltered(page, { others: [filters.email] })
+  const pageToSort = ignoreSortIndexIfFiltered(page, { otherFilters: [filters.email] })
   return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, pageToSort, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),

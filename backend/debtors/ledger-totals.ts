@@ -25,7 +25,10 @@ const CHANGES_MAX = 5000
  * a tenth of the CPU time of recording a payment. Notifying the worker of each change would cost more than polling does.
  */
 const EVERY_MS = 5000
-/** The key of the advisory lock that prevents two backends from recomputing the same debtor at the same time. */
+/**
+ * The key of the advisory lock that prevents two transactions from recomputing the same debtor at the same time. On
+ * SQLite, transactions run one after the other, and need no lock.
+ */
 const LEDGER_LOCK = 718_002
 
 export interface LedgerTotalsOptions {
@@ -117,7 +120,9 @@ async function takeChangedDebtors(
   return debtorIds
 }
 
-/** Sums the invoices again instead of adding each change to a total, so that an error cannot persist. */
+/**
+ * Sums the debtors' open invoices by due date. The stored sums are not used, so that an error in them does not persist.
+ */
 async function sumInvoices(tx: Transaction, debtorIds: readonly string[]): Promise<DebtorDueRow[]> {
   const rows = await tx
     .selectFrom('debtors')
@@ -137,7 +142,7 @@ async function sumInvoices(tx: Transaction, debtorIds: readonly string[]): Promi
   return rows.map((row) => ({ ...row, invoices: Number(row.invoices) }))
 }
 
-/** A change of the totals of several debtors, which may exceed what a number represents exactly. */
+/** The change of one total of an account: the sum of several debtors may exceed what a number represents exactly. */
 type TotalChange = Omit<DebtorDueRow, 'debtor_id' | 'amount'> & { amount: bigint }
 
 function differenceOf(
@@ -183,7 +188,7 @@ async function addToTotals(tx: Transaction, changes: readonly TotalChange[]): Pr
     .execute()
 }
 
-/** Replaces the debtors' sums by due date, and the balances and standings, which are derived from these sums. */
+/** Replaces the debtors' sums by due date, and the balances and standings, which are derived from the sums. */
 async function replaceDues(
   tx: Transaction,
   debtorIds: readonly string[],
@@ -205,7 +210,10 @@ async function replaceDues(
   await insertStandings(tx, dues)
 }
 
-/** Inserts the values by which the directory sorts and filters debtors: the oldest due date, and two flags. */
+/**
+ * Inserts the values by which the directory sorts and filters debtors: the oldest due date, and two flags. Only debtors
+ * with open invoices have these values.
+ */
 async function insertStandings(tx: Transaction, dues: readonly DebtorDueRow[]): Promise<void> {
   const byDebtor = Map.groupBy(dues, ({ debtor_id }) => debtor_id)
   const debtors = await tx

@@ -43,7 +43,7 @@ export interface Write {
    * rejection, because the earlier write may be its cause.
    */
   recall(read: Reader): Promise<Recorded | undefined>
-  /** The name of the member of `idempotency_key_reused` that contains the id of the first request's resource. */
+  /** The member of the problem `idempotency_key_reused` that contains the id of the first request's resource. */
   readonly originalIdMember: string
 }
 
@@ -89,7 +89,7 @@ export function createIdempotency({
     } finally {
       timeout?.stop()
     }
-    const outcome = replayOrRecord(database, clock, attempt, write)
+    const outcome = replayOrPerform(database, clock, attempt, write)
     // Waiting calls read the result from the database.
     const end = () => void running.delete(attemptKey)
     running.set(attemptKey, outcome.then(end, end))
@@ -105,7 +105,7 @@ function startTimeout(waitMsMax: number): { end: Promise<'elapsed'>; stop(): voi
   return { end: promise, stop: () => clearTimeout(timer) }
 }
 
-async function replayOrRecord(
+async function replayOrPerform(
   database: Database,
   clock: () => Date,
   attempt: Attempt,
@@ -114,14 +114,15 @@ async function replayOrRecord(
   const earlier = await findRecorded(database.read, attempt, write)
   if (earlier !== undefined) return earlier
   try {
-    return await record(database, attempt, write.prepare(), clock())
+    return await performAndStoreKey(database, attempt, write.prepare(), clock())
   } catch (error) {
     const isKeyTaken = error instanceof ConstraintViolation && isAboutKey(error)
-    if (!isKeyTaken && !isRejection(error)) throw error
+    if (!isKeyTaken && !mayBeCausedByEarlierWrite(error)) throw error
     const committed =
       (await findRecorded(database.read, attempt, write)) ??
       (await recallEarlier(database.read, write))
     if (committed !== undefined) return committed
+    // A write that has taken the key, but cannot be found, counts as running: the client then sends the call again.
     throw isKeyTaken ? inProgress() : error
   }
 }
@@ -153,14 +154,15 @@ const readRow = prepared((read: Reader, { accountId, operation, key }: KeyOfRow)
     .where('key', '=', key),
 )
 
-async function record(
+async function performAndStoreKey(
   database: Database,
   attempt: Attempt,
   work: ReturnType<Write['prepare']>,
   now: Date,
 ): Promise<Outcome> {
   return await database.transaction(async (tx) => {
-    // The lock and the first statements of the work are sent together, in one round trip.
+    // The lock and the first statements of the work are sent together, in one round trip. Transactions that run one
+    // after the other (on SQLite) need no lock.
     const locking = database.isConcurrent ? lockKey(tx, attempt) : undefined
     const [, recorded] = await together([locking, work(tx)])
     await insertRow(tx, rowOf(attempt, recorded, now))
@@ -180,7 +182,7 @@ async function lockKey(tx: Transaction, { accountId, operation, key }: Attempt):
   }
 }
 
-/** PostgreSQL releases the lock when the transaction ends. Texts with the same hash merely wait for each other. */
+/** PostgreSQL releases the lock when the transaction ends. Texts with the same hash only make calls wait. */
 const lockText = prepared((tx: Transaction, { text }: { readonly text: string }) =>
   tx.selectNoFrom(({ fn, val, lit }) =>
     fn('pg_advisory_xact_lock', [fn('hashtextextended', [val(text), lit(0)])]).as('locked'),
@@ -207,12 +209,16 @@ const insertRow = prepared((tx: Transaction, row: IdempotencyRow) =>
   tx.insertInto('idempotency_keys').values(row),
 )
 
+/** The table of payments also has the idempotency key, which it keeps longer than the table `idempotency_keys`. */
 function isAboutKey({ columns }: ConstraintViolation): boolean {
   return columns.includes('idempotency_keys.key') || columns.includes('payments.idempotency_key')
 }
 
-/** Whether the cause of the rejection may be an earlier write with the same key. */
-function isRejection(error: unknown): boolean {
+/**
+ * Whether an earlier write with the same key may have caused the rejection of this one, e.g. because both have the same
+ * `external_id`. An earlier write cannot cause a 5xx.
+ */
+function mayBeCausedByEarlierWrite(error: unknown): boolean {
   return error instanceof Problem && error.status < 500
 }
 

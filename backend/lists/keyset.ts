@@ -60,15 +60,15 @@ function positionOf(value: string | undefined, id: string | undefined): Position
  */
 export function ignoreSortIndexIfFiltered(
   page: Page,
-  { debtorId, others = [] }: SelectiveFilters,
+  { debtorId, otherFilters = [] }: SelectiveFilters,
 ): Page {
   const debtorIdToSort = page.sort === 'created_at' ? undefined : debtorId
-  return isAnyDefined(debtorIdToSort, ...others) ? { ...page, ignoresSortIndex: true } : page
+  return isAnyDefined(debtorIdToSort, ...otherFilters) ? { ...page, ignoresSortIndex: true } : page
 }
 
 export interface SelectiveFilters {
   readonly debtorId?: string | undefined
-  readonly others?: readonly (string | undefined)[]
+  readonly otherFilters?: readonly (string | undefined)[]
 }
 
 export function isAnyDefined(...filters: readonly unknown[]): boolean {

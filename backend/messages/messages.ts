@@ -64,7 +64,7 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
   const page = pageWithBounds(variant, filters)
   const pageToSort = ignoreSortIndexIfFiltered(page, {
     debtorId: filters.debtor_id,
-    others: [filters.invoice_id],
+    otherFilters: [filters.invoice_id],
   })
   // With one of these filters, few messages match, and the indexes of stage and status would match more.
   const selective = [filters.debtor_id, filters.invoice_id]

@@ -74,7 +74,7 @@ const readPayments = preparedPage((reader: Reader, filters: Values, variant: Var
   const page = pageWithBounds(variant, filters)
   const pageToSort = ignoreSortIndexIfFiltered(page, {
     debtorId: filters.debtor_id,
-    others: [filters.invoice_id],
+    otherFilters: [filters.invoice_id],
   })
   return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, pageToSort, [
     ...equals('account_id', accountId),

@@ -1,6 +1,6 @@
 /**
- * Searches payments for Settings by customer, reference, amount, date and status. A search by reference is sorted by
- * reference; any other search shows the newest payment first.
+ * Searches payments for Settings by customer, invoice, reference, amount, date and status. The results of a search by
+ * reference are sorted by reference, those of any other search by creation, newest first.
  */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -32,7 +32,11 @@ export interface PaymentSearch {
   readonly amount: AmountRange
 }
 
-/** Returns the results after the payment `after`. Throws `invalid_cursor` if the account has no such payment. */
+/**
+ * Returns the results after the payment with the id `after`. Throws `invalid_cursor` if the account has no such
+ * payment. With a filter that no index serves, a page can have few results, or none, although more follow (see
+ * `scan.ts`).
+ */
 export async function searchPayments(
   reader: Reader,
   accountId: string,
@@ -47,14 +51,14 @@ export async function searchPayments(
   const scanned = await reader
     .selectFrom('payments')
     .select(['id', 'amount', 'currency', 'status', 'received_on'])
-    .where((eb) => eb.and([...conditionsOf(accountId, search), ...withinBounds(page)]))
+    .where((eb) => eb.and([...indexedConditionsOf(accountId, search), ...withinBounds(page)]))
     .orderBy(orderOf(page))
     .limit(scanMax)
     .execute()
   const scannedPage = pageOfScan(
     scanned,
     { limit, scanMax },
-    isScan ? (row) => matches(row, search) : undefined,
+    isScan ? (row) => passesUnindexedFilters(row, search) : undefined,
   )
   return withWholeRows(scannedPage, (ids) =>
     reader
@@ -69,7 +73,7 @@ export async function searchPayments(
 type ScannedPayment = Pick<PaymentRow, 'amount' | 'currency' | 'status' | 'received_on'>
 
 /** Whether the payment passes the filters that no index serves. */
-function matches(row: ScannedPayment, search: PaymentSearch): boolean {
+function passesUnindexedFilters(row: ScannedPayment, search: PaymentSearch): boolean {
   const { status, receivedSince, receivedUntil, amount } = search
   return (
     isInRange(Number(row.amount), row.currency, amount) &&
@@ -79,7 +83,7 @@ function matches(row: ScannedPayment, search: PaymentSearch): boolean {
   )
 }
 
-/** Counting reads at most this many payments. */
+/** Payments are counted only if at most this many must be read, so that counting is fast in any account. */
 export const COUNTED_MAX = 1000
 
 export interface PaymentCounts {
@@ -89,7 +93,7 @@ export interface PaymentCounts {
     /** In minor units. Reversed payments are included only if the search is for reversed payments. */
     readonly amount: number
   }[]
-  /** Whether more than `COUNTED_MAX` payments would have to be read. `counts` is then empty. */
+  /** Whether more than `COUNTED_MAX` payments would have to be read. If so, `counts` is empty. */
   readonly hasMore: boolean
 }
 
@@ -102,11 +106,11 @@ export async function countPayments(
   const rows = await reader
     .selectFrom('payments')
     .select(['amount', 'currency', 'status', 'received_on'])
-    .where((eb) => eb.and(conditionsOf(accountId, search)))
+    .where((eb) => eb.and(indexedConditionsOf(accountId, search)))
     .limit(COUNTED_MAX + 1)
     .execute()
   if (rows.length > COUNTED_MAX) return { counts: [], hasMore: true }
-  const matching = rows.filter((row) => matches(row, search))
+  const matching = rows.filter((row) => passesUnindexedFilters(row, search))
   const byCurrency = Map.groupBy(matching, ({ currency }) => currency)
   const counts = [...byCurrency].map(([currency, payments]) => ({
     currency,
@@ -118,16 +122,18 @@ export async function countPayments(
   return { counts: counts.sort((a, b) => (a.currency < b.currency ? -1 : 1)), hasMore: false }
 }
 
-function conditionsOf(
+/** Returns the conditions for the filters that an index serves. */
+function indexedConditionsOf(
   accountId: string,
   { debtorId, invoiceId, reference }: PaymentSearch,
 ): Condition[] {
   return [
-    sql<SqlBool>`account_id = ${accountId}`,
+    ...equals('account_id', accountId),
     ...equals('debtor_id', debtorId),
     ...paysInvoice(accountId, invoiceId),
     // This condition lets the database use the index of references, which omits payments without a reference.
     ...(reference === undefined ? [] : [sql<SqlBool>`reference is not null`]),
+    // All references with this prefix sort before the prefix followed by the highest character.
     ...within('reference', reference, reference && `${reference}\u{10ffff}`),
   ]
 }
@@ -143,7 +149,7 @@ async function pageOf(
   const direction = reference === undefined ? 'desc' : 'asc'
   const firstPage = ignoreSortIndexIfFiltered(
     { sort: column, direction, fetch, after: undefined },
-    { others: [invoiceId] },
+    { otherFilters: [invoiceId] },
   )
   if (after === undefined) return firstPage
   const row = await reader

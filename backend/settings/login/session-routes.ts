@@ -18,6 +18,7 @@ export const ownSessionPages: readonly SessionPage[] = [
       const sessions = await listSessions(database.read, session, now)
       return {
         json: { object: 'list', data: sessions.map(representListed) },
+        // In a browser, the list is part of the page of the user's login.
         location: '/settings/login-details',
       }
     },
@@ -43,7 +44,7 @@ export const ownSessionPages: readonly SessionPage[] = [
     path: CONFIRM_PATH,
     allowedWithoutSecondFactor: true,
     handle: async ({ query }) => ({
-      page: (frame) => renderConfirm(frame, pathOf(query.get('next') ?? '')),
+      page: (frame) => renderPasswordPage(frame, pathOf(query.get('next') ?? '')),
     }),
   },
   {
@@ -52,6 +53,7 @@ export const ownSessionPages: readonly SessionPage[] = [
     allowedWithoutSecondFactor: true,
     expected: { texts: ['next'], secrets: [PASSWORD] },
     async handle(request, deps) {
+      // The session gets a new token, unless a concurrent request has already replaced the token.
       const token = await confirmPassword(request, deps)
       const location = pathOf(request.fields.text('next'))
       return token === undefined ? { location } : { location, token }
@@ -59,7 +61,7 @@ export const ownSessionPages: readonly SessionPage[] = [
     rerender:
       async ({ fields }, problem) =>
       (frame) =>
-        renderConfirm(frame, pathOf(fields.text('next')), problem),
+        renderPasswordPage(frame, pathOf(fields.text('next')), problem),
   },
 ]
 
@@ -68,7 +70,7 @@ function pathOf(text: string): string {
   return /^\/settings(?:\/[\w-]+)*(?:\?[\w=&%.-]*)?$/.test(text) ? text : '/settings'
 }
 
-function renderConfirm(frame: Frame, next: string, problem?: Problem): Html {
+function renderPasswordPage(frame: Frame, next: string, problem?: Problem): Html {
   const form = {
     action: CONFIRM_PATH,
     fields: [['next', [next]]] as const,

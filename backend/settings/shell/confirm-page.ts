@@ -16,7 +16,7 @@ export interface Confirmation {
   readonly back: { readonly path: string; readonly name: string }
   /** The consequences of the action. */
   readonly consequences: Html
-  /** The action of the form. */
+  /** The path to which the form is sent. */
   readonly action: string
   /** The label of the button. */
   readonly button: string
