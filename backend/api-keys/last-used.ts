@@ -16,6 +16,7 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
   let timestamps = new Map<string, string>()
   const { scheduleWrite, ...deferred } = deferWrites({ subject: 'last use of keys', log, write })
 
+  /** Resolves to false if no key was used since the last write. */
   async function write(): Promise<boolean> {
     const pending = timestamps
     if (pending.size === 0) return false
@@ -27,7 +28,8 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
       )
       return true
     } catch (error) {
-      // Timestamps that were set in the meantime are newer. To write a batch again changes nothing.
+      // Timestamps that were set in the meantime are newer, so they replace the pending ones. Batches that have been
+      // written are written again, which changes nothing.
       timestamps = new Map([...pending, ...timestamps])
       throw error
     }
@@ -44,7 +46,10 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
   }
 }
 
-/** Updates the keys of a batch in one statement. No timestamp is set to an earlier time. */
+/**
+ * Updates the keys of a batch in one statement. No timestamp is set to an earlier time. Both databases name the columns
+ * of `values` `column1` and `column2`.
+ */
 async function advanceTimestamps(
   tx: Transaction,
   batch: readonly (readonly [id: string, at: string])[],

@@ -22,20 +22,23 @@ export function searchTermsOf(row: DebtorRow): string[] {
 }
 
 /**
- * Splits a text or a search query into words, which are normalized like search terms. Letters whose lower case depends on
- * the language are replaced, so that `STRASSE` finds `Straße`, and `istanbul` and `Istanbul` find `İstanbul`. Invisible
- * characters, which people copy without noticing, are removed.
+ * Splits a text or a search query into normalized words. Letters that people also write in another way are replaced, so
+ * that `STRASSE` finds `Straße`, and `istanbul` and `Istanbul` find `İstanbul`. Invisible characters, which people copy
+ * without noticing, are removed.
  */
 export function wordsOf(text: string): string[] {
   const folded = normalizeForSearch(text)
     .replace(/\p{Default_Ignorable_Code_Point}/gu, '')
     .replaceAll('ß', 'ss')
-    // The lower case of `İ` is an `i` with a combining dot.
+    // The lower case of `İ` is an `i` with a combining dot; `ı` is the Turkish `i` without a dot.
     .replace(/i\u0307|ı/gu, 'i')
   return split(folded)
 }
 
-/** Returns the words as `wordsOf` returned them before migration 0042. */
+/**
+ * Returns the words as `wordsOf` returned them before migration 0042. Terms that a backend of an older version has
+ * stored since are found only by these words.
+ */
 export function unfoldedWordsOf(text: string): string[] {
   return split(normalizeForSearch(text))
 }

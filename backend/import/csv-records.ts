@@ -29,12 +29,18 @@ export interface SyntaxFault {
 const RECORD_LENGTH_MAX = 65_536
 /** The number of bytes that are parsed at a time. Parsing them takes some milliseconds. */
 const SLICE_BYTES = 8192
-/** The maximum number of faults that are collected. After each, up to `RECORD_LENGTH_MAX` bytes are read again. */
+/**
+ * The maximum number of faults that are collected. It limits the work, because up to a whole row is read again after
+ * each fault.
+ */
 const FAULTS_MAX = 100
 
 const UNCLOSED: readonly CsvErrorCode[] = ['CSV_QUOTE_NOT_CLOSED', 'CSV_MAX_RECORD_SIZE']
 
-/** Returns the headers of the file; an empty list if it has no first line. Throws a `LedgerError`. */
+/**
+ * Returns the headers of the file; an empty list if all its lines are blank. Throws a `LedgerError` if the file is not
+ * UTF-8, or its headers are not valid CSV.
+ */
 export function readHeaders(bytes: Uint8Array): readonly string[] {
   const file = decode(bytes)
   try {
@@ -46,13 +52,15 @@ export function readHeaders(bytes: Uint8Array): readonly string[] {
 }
 
 /**
- * Resolves with the records of the file, except blank ones. After a fault, reads on from a later line, so that a person
- * can correct all faults of the file at once. Rejects with a `LedgerError` if the first line cannot be read.
+ * Resolves with the records of the file, except blank ones. After a fault, reads on from the line after the one
+ * on which the faulty cell begins, so that a person can correct all faults of the file at once. Rejects with a
+ * `LedgerError` if the headers cannot be read.
  */
 export async function readRecords(
   bytes: Uint8Array,
 ): Promise<{ readonly records: readonly FileRecord[]; readonly faults: readonly SyntaxFault[] }> {
   const file = decode(bytes)
+  // Unlike `bytes`, the content has no byte order mark, which `decode` removes.
   const content = Buffer.from(file)
   const options = parserOptions(file)
   const records: FileRecord[] = []
@@ -86,6 +94,7 @@ async function readFrom(
       const endsWithBreak = isBreak(content[end.at - 1])
       const breaks = countBreaks(Buffer.from(cells.join(''))) + (endsWithBreak ? 1 : 0)
       records.push({ line: end.line - breaks, cells })
+      // Otherwise, the parser would also output the record.
       return null
     },
   })

@@ -6,7 +6,7 @@ import { stampOf } from '../database/stamp.ts'
 import type { DebtorRow, MessageRow, MessageStatus } from '../database/tables.ts'
 import { recordTransitions } from './transitions.ts'
 
-/** Statuses of messages that can be cancelled: they are neither sent nor being handed over. */
+/** Statuses of waiting messages, which can be cancelled: they are neither sent nor being handed over. */
 export const CANCELLABLE: readonly MessageStatus[] = [
   'scheduled',
   'awaiting_approval',
@@ -16,8 +16,8 @@ export const CANCELLABLE: readonly MessageStatus[] = [
 
 /**
  * The condition of the index that contains the unsent messages of each debtor: those with a status in `CANCELLABLE`, or
- * being sent. It contains literals instead of parameters, because a database uses a partial index only if the text of the
- * statement contains the condition of the index. Without the index, SQLite would read all messages.
+ * being sent. It contains literals instead of parameters, because a database uses a partial index only if the text of
+ * the statement contains the condition of the index. Without the index, SQLite would read all messages.
  */
 export const IS_UNSENT = sql<SqlBool>`messages.status in ('scheduled', 'awaiting_approval', 'approved', 'queued', 'sending')`
 
@@ -28,8 +28,9 @@ export interface StoppedMessages {
 }
 
 /**
- * Cancels every waiting message that covers one of the invoices, even if it also covers other invoices, because its
- * text would be wrong. The caller must have locked the debtor, so that no hand-over can start at the same time.
+ * Cancels every waiting message about one of the invoices, even if it is also about other invoices, because its text
+ * would be wrong. The caller must have locked the debtor, so that no hand-over can start at the same time. `detail` is
+ * the reason, which is recorded with the new status.
  */
 export async function stopMessages(
   tx: Transaction,
@@ -47,7 +48,7 @@ export async function stopMessages(
   )
 }
 
-/** A message that covers an invoice and has not been sent yet. */
+/** A message that is waiting or being handed over. */
 export type UnsentMessage = Pick<MessageRow, 'id' | 'status'>
 
 /**
@@ -67,7 +68,7 @@ export async function stopUnsentMessages(
   return { cancelledIds, inFlightIds }
 }
 
-/** Finds the unsent messages that cover one of the invoices. The caller must have locked the debtor. */
+/** Finds the unsent messages about one of the invoices. The caller must have locked the debtor. */
 export const findUnsentMessages = prepared(
   (
     tx: Transaction,
@@ -78,6 +79,7 @@ export const findUnsentMessages = prepared(
       .select(['id', 'status'])
       .where('account_id', '=', accountId)
       .where('direction', '=', 'outbound')
+      // Parameters suffice instead of `IS_UNSENT`, because the messages are found by their ids.
       .where('status', 'in', [...CANCELLABLE, 'sending'])
       .where('id', 'in', (eb) =>
         eb

@@ -54,7 +54,10 @@ export interface Sender {
   send(request: OutgoingRequest): Promise<AttemptResult>
   /** Aborts the attempts in progress with the error `aborted`. */
   abortAll(): void
-  /** Aborts the attempts in progress, such as those of test events, and closes the connections. */
+  /**
+   * Aborts the attempts in progress, and closes the connections. Once the worker has been drained, only attempts of
+   * test events can be in progress.
+   */
   close(): Promise<void>
 }
 
@@ -168,7 +171,7 @@ function shownHeaders(headers: Dispatcher.ResponseData['headers']): Record<strin
   )
 }
 
-/** Replaces U+0000, which PostgreSQL cannot store in text. */
+/** Returns the part of the body that the delivery log shows. Replaces U+0000, which PostgreSQL cannot store in text. */
 function shownText(chunks: readonly Buffer[]): string {
   return Buffer.concat(chunks).subarray(0, SHOWN_BYTES_MAX).toString('utf8').replaceAll('\0', '�')
 }

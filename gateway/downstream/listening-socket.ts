@@ -20,7 +20,10 @@ export function closeServer(server: Server): Promise<void> {
   })
 }
 
-/** Rejects with `EADDRINUSE` if a process listens on the port. */
+/**
+ * Rejects if no socket can listen on the port, e.g. with `EADDRINUSE` if a process already listens on it. A socket that
+ * is opened with `reusePort` would share the port with that process instead.
+ */
 export async function assertPortFree(port: number, host: string): Promise<void> {
   const probe = createServer()
   await listenOn(probe, { port, host })

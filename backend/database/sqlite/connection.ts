@@ -14,11 +14,7 @@ const STATEMENTS_MAX = 250
 /** How long SQLite itself waits for the lock of another process (the CLI). */
 const BUSY_TIMEOUT_MS = 5000
 
-/**
- * A write touches a page of every index of its tables, and SQLite's default cache has only 500 pages. The
- * checkpoint interval keeps its default: with four times as many pages, a checkpoint delayed payments by
- * 400 ms.
- */
+/** A write touches a page of every index of its tables, and SQLite's default cache has only 500 pages. */
 const WRITER_CACHE_KIB = 16_384
 
 /** 3.51.3 fixed a race between checkpoint and reset of the WAL that could lose a commit. */
@@ -69,6 +65,8 @@ export class SqliteConnection implements DatabaseConnection {
       await connection.exec('pragma secure_delete = on')
       // Data for undoing a savepoint stays in memory: the disk of the temporary directory may be full.
       await connection.exec('pragma temp_store = memory')
+      // `wal_autocheckpoint` keeps its default. With four times as many pages between two checkpoints, a checkpoint
+      // delayed payments by 400 ms.
       if (use === 'read') await connection.exec('pragma query_only = on')
       else await connection.exec(`pragma cache_size = -${WRITER_CACHE_KIB}`)
       await connection.#assertVersion()
@@ -167,7 +165,7 @@ export class SqliteConnection implements DatabaseConnection {
   }
 }
 
-/** Whether a statement failed because a disk has no space left. */
+/** Whether a statement failed because a disk has no space left. The error of SQLite is the cause of a `Problem`. */
 export function isDiskFull(error: unknown): boolean {
   return error instanceof Error && codeOf(causeOf(error)) === sqlite3.FULL
 }

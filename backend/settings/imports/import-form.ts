@@ -107,6 +107,7 @@ export async function parseFile(form: ImportForm, now: Date): Promise<Ledger> {
       'The file is larger than 950 KB. Split it, or ask the operator to import it from the command line.',
     )
   }
+  // In the content of an uploaded file, U+FFFD has replaced bytes that are not UTF-8.
   if (form.content.includes('\u{fffd}')) {
     invalid('file', 'The file is not UTF-8 text. Save it as “CSV UTF-8”.')
   }

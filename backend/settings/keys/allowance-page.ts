@@ -46,11 +46,11 @@ ${
 }
 
 function renderChoice(scope: Scope, { scopes, rows, now }: AllowanceView): Html {
-  const holders = rows.filter(
+  const holderCount = rows.filter(
     (row) => keyStatus(row, now) === 'active' && readScopes(row.granted_scopes).includes(scope),
   ).length
   return html`<label class="check"><input type="checkbox" name="scopes" value="${scope}"${attribute('checked', scopes.includes(scope))}>
-<span>${SCOPE_WORDS[scope]} <span class="hint">${plural(holders, 'key')}</span></span></label>`
+<span>${SCOPE_WORDS[scope]} <span class="hint">${plural(holderCount, 'key')}</span></span></label>`
 }
 
 /** An active key, and the scopes that it would lose. */
@@ -59,23 +59,27 @@ export interface KeyLoss {
   readonly lost: readonly Scope[]
 }
 
-/** Lists the active keys that would lose scopes. */
+/**
+ * Lists the active keys that would lose scopes if the account allowed only `newScopes`. `allowance` is what the account
+ * allows now, as it is stored; null allows all scopes.
+ */
 export function lossesOf(
   rows: readonly ApiKeyRow[],
   allowance: string | null,
-  scopes: readonly Scope[],
+  newScopes: readonly Scope[],
   now: Date,
 ): KeyLoss[] {
   return rows.flatMap((row) => {
     if (keyStatus(row, now) !== 'active') return []
     const effective = effectiveScopes(readScopes(row.granted_scopes), allowance)
-    const lost = effective.filter((scope) => !scopes.includes(scope))
+    const lost = effective.filter((scope) => !newScopes.includes(scope))
     return lost.length === 0 ? [] : [{ row, lost }]
   })
 }
 
 interface Narrowing {
   readonly session: Session
+  /** The scopes that the account will allow. */
   readonly scopes: readonly Scope[]
   readonly losses: readonly KeyLoss[]
   readonly now: Date

@@ -73,18 +73,20 @@ async function loadInvoice(
 function parseCredit({ invoice }: LoadedInvoice, fields: Fields): Credit {
   const { currency, amount_due: due } = invoice
   const text = fields.text('amount')
-  const amount = fields.isJson ? amountOf(text) : readAmountText(text, currency)
+  const amount = fields.isJson ? parseJsonAmount(text) : readAmountText(text, currency)
   if (typeof amount === 'string') {
     invalid('amount', text === '' ? 'Enter the amount.' : `The amount ${amount}.`)
   }
-  // If the invoice is not open, the action rejects the credit because of the status, which explains more.
+  // If the invoice is not open, its amount due does not matter: the action rejects the credit with an error that names
+  // the status of the invoice.
   if (isOpen(invoice) && amount > due) {
     invalid('amount', `The credit must not exceed the amount due, ${moneyText(due, currency)}.`)
   }
   return { amount, reason: checkReason(fields.text('reason')) }
 }
 
-function amountOf(text: string): number | string {
+/** Returns the amount in minor units, or what is wrong with the text, as `readAmountText` does for a form. */
+function parseJsonAmount(text: string): number | string {
   const amount = check(amountRule, text === '' ? undefined : Number(text))
   return amount instanceof Rejection ? amount.detail : amount
 }

@@ -27,6 +27,7 @@ export function rejectIfReadOnly({ account }: Session): void {
 /** The labels of a form's fields, by field name, e.g. `number` or `ladder/final`. */
 export type Labels = Readonly<Record<string, string>>
 
+/** The field whose value another record already has, by the code of the problem, which does not point to the field. */
 const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
   duplicate_external_id: 'external_id',
   duplicate_invoice_number: 'number',
@@ -34,7 +35,8 @@ const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
 
 /**
  * Returns the problem with faults that a form can show: the fault of a field with a label points to this field, and
- * names the field by its label. Faults of fields without a label do not change.
+ * names the field by its label. Faults of fields without a label do not change. A problem about a duplicate gets a
+ * fault of the field that must be unique.
  */
 export function withFieldLabels(problem: Problem, labels: Labels): Problem {
   const duplicate = DUPLICATE_FIELDS[problem.code]
@@ -56,6 +58,7 @@ export function withFieldLabels(problem: Problem, labels: Labels): Problem {
     return {
       ...error,
       pointer: `/${field}`,
+      // Most details begin with the name of the member, which the label replaces.
       detail: detail.startsWith(`${member} `) ? label + detail.slice(member.length) : detail,
     }
   })

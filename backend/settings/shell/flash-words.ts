@@ -51,7 +51,7 @@ const WORDS = {
   reminders_resumed:
     'Reminders resumed. Reminders that were waiting at the time of the stop are not sent.',
   schedule_changed:
-    'Schedule changed. The change applies to reminders that are scheduled from now on.',
+    'Schedule changed. Changed stages apply only to reminders that are scheduled from now on.',
   payment_details_changed: 'Saved. Reminders in this currency say how to pay from now on.',
   wording_changed: 'Saved. Reminders that wait for approval are rewritten.',
   sender_changed: 'Saved. Reminders that wait for approval are rewritten.',
