@@ -4,15 +4,14 @@ import { unindexed } from '../lists/keyset.ts'
 import type { ImportKind } from './imports.ts'
 import { inChunks } from './in-chunks.ts'
 
-/** `closed` means that the invoice is void or written off, the payment is reversed, or the customer is archived. */
 export type KeptReason =
-  | 'changed'
-  | 'closed'
-  | 'corrected'
-  | 'invoice_kept'
-  | 'other_records'
-  | 'paid'
-  | 'reminded'
+  | 'changed' // the record was changed after the import
+  | 'closed' // the invoice is void or written off, the payment is reversed, or the customer is archived
+  | 'corrected' // the record existed before the import, which only corrected it
+  | 'invoice_kept' // the payment pays an invoice that is kept
+  | 'other_records' // the customer has invoices or payments that are not taken back, or irreversible messages
+  | 'paid' // the invoice has a payment that the import did not record, or that was changed after the import
+  | 'reminded' // a reminder about the invoice was approved or sent
 
 /** A record of the import that is kept. */
 export interface KeptRecord {
@@ -30,7 +29,7 @@ export interface TakeBackStep {
   readonly customerId?: string
 }
 
-/** Counts the records that a step takes back: it has one member for each. */
+/** Counts the records that a step takes back: the step has one member for each. */
 export function countRecords(step: TakeBackStep): number {
   return Object.keys(step).length
 }
@@ -80,14 +79,14 @@ export async function planTakeBack(
   const payments = await readPayments(reader, accountId, idsOf('payment'))
   const invoices = await planInvoices(reader, accountId, idsOf('invoice'), { payments, changed })
   const otherPayments = planPayments(payments, invoices, changed)
-  const takenBack = new Set(
+  const takenBackIds = new Set(
     [...invoices.steps, ...otherPayments.steps].flatMap((step) => [
       step.invoiceId ?? '',
       step.paymentId ?? '',
     ]),
   )
   const customers = await planCustomers(reader, accountId, idsOf('customer'), {
-    takenBack,
+    takenBackIds,
     changed,
   })
   const corrected = await readCorrected(reader, accountId, idsOf('correction'))
@@ -123,7 +122,7 @@ interface ImportedPayment {
   readonly id: string
   readonly name: string
   readonly status: PaymentRow['status']
-  /** The invoice that the payment pays. */
+  /** An invoice that the payment pays; undefined if the whole payment is on account. */
   readonly invoiceId: string | undefined
 }
 
@@ -145,13 +144,15 @@ async function readPayments(
     ...{ id, status, name: external_id ?? id },
     invoiceId: invoice_id ?? undefined,
   }))
-  // A payment has a row for each of its allocations, which may have been changed since the import.
+  // A payment has a row for each of its allocations. If it has several, they were changed after the import. The payment
+  // is then kept as `changed`, so any of the rows suffices.
   return [...new Map(payments.map((payment) => [payment.id, payment])).values()]
 }
 
-/** The plan for the records of one kind. */
+/** The plan for the invoices (with their payments), for the other payments, or for the customers. */
 type PartialPlan = TakeBackPlan
 
+/** An invoice that is paid can be voided, because its payment is taken back in the same step. */
 const VOIDABLE: readonly InvoiceStatus[] = ['draft', 'open', 'partially_paid', 'paid']
 
 async function planInvoices(
@@ -182,7 +183,7 @@ async function planInvoices(
   const kept: KeptRecord[] = []
   for (const { id, number, status } of rows) {
     const payingIds = (allocationsOf.get(id) ?? []).map(({ payment_id }) => payment_id)
-    // A payment that was changed since counts as one that the import did not record.
+    // A payment that was changed after the import counts as one that the import did not record.
     const hasOtherPayment = payingIds.some(
       (paymentId) => !imported.has(paymentId) || changed.has(paymentId),
     )
@@ -240,12 +241,12 @@ function planPayments(
   invoices: PartialPlan,
   changed: ReadonlySet<string>,
 ): PartialPlan {
-  const takenBack = new Set(invoices.steps.map(({ paymentId }) => paymentId))
+  const takenBackWithInvoice = new Set(invoices.steps.map(({ paymentId }) => paymentId))
   const keptInvoices = new Set(invoices.kept.map(({ id }) => id))
   const steps: TakeBackStep[] = []
   const kept: KeptRecord[] = []
   for (const { id, name, status, invoiceId } of payments) {
-    if (takenBack.has(id)) continue
+    if (takenBackWithInvoice.has(id)) continue
     const reason =
       status === 'reversed'
         ? 'closed'
@@ -265,9 +266,9 @@ async function planCustomers(
   accountId: string,
   ids: readonly string[],
   {
-    takenBack,
+    takenBackIds,
     changed,
-  }: { readonly takenBack: ReadonlySet<string>; readonly changed: ReadonlySet<string> },
+  }: { readonly takenBackIds: ReadonlySet<string>; readonly changed: ReadonlySet<string> },
 ): Promise<PartialPlan> {
   const rows = await inChunks(ids, (chunk) =>
     reader
@@ -278,7 +279,7 @@ async function planCustomers(
       .orderBy('id')
       .execute(),
   )
-  const inUse = await findCustomersInUse(reader, accountId, ids, takenBack)
+  const inUse = await findCustomersInUse(reader, accountId, ids, takenBackIds)
   const steps: TakeBackStep[] = []
   const kept: KeptRecord[] = []
   for (const { id, name, status } of rows) {
@@ -301,7 +302,7 @@ async function findCustomersInUse(
   reader: Reader,
   accountId: string,
   debtorIds: readonly string[],
-  takenBack: ReadonlySet<string>,
+  takenBackIds: ReadonlySet<string>,
 ): Promise<ReadonlySet<string>> {
   const invoices = await inChunks(debtorIds, (chunk) =>
     reader
@@ -327,12 +328,14 @@ async function findCustomersInUse(
       .select(['id', 'debtor_id'])
       .where('account_id', '=', accountId)
       .where('debtor_id', 'in', chunk)
-      // By the index of the status, SQLite would read nearly all messages of the account.
+      // By the index of the status, SQLite would read nearly all messages of the account: most have such a status.
       .where(unindexed('status'), 'in', IRREVERSIBLE)
       .execute(),
   )
-  const kept = [...invoices, ...payments, ...messages].filter(({ id }) => !takenBack.has(id))
-  return new Set(kept.map(({ debtor_id }) => debtor_id))
+  const remaining = [...invoices, ...payments, ...messages].filter(
+    ({ id }) => !takenBackIds.has(id),
+  )
+  return new Set(remaining.map(({ debtor_id }) => debtor_id))
 }
 
 /** Returns the records that the import corrected. They existed before, and corrections are not undone. */

@@ -1,7 +1,7 @@
 /**
  * Resets a forgotten password through a mailed link. A worker looks up the user after the response to the request:
  * otherwise, the response time would reveal whether a user has the address. The link works once, within 30 minutes.
- * The code in the link is derived from the row's id and a key, and only the code's hash is stored.
+ * The code in the link is derived from the row's id and a secret key (`MailedCodes`); only the code's hash is stored.
  */
 
 import { createId } from '../../shared/contract/id.ts'
@@ -29,13 +29,14 @@ const LIFETIME_MS = 30 * 60_000
  * accepted in 15 minutes for each e-mail address and for each network. A user who has this many links needs no other one.
  */
 const LINKS_MAX = 3
-/** A transaction that records a request announces this topic, since the user waits for the mail. */
+/** A transaction that records a request announces this topic, so that the worker mails the link at once. */
 const PASSWORD_RESETS = 'password_resets'
 const BATCH_MAX = 50
 
 /**
  * `email` is the address as the user entered it. It is stored in lower case, but not normalized by `normalizeEmail`,
- * because the addresses of users whom earlier versions created are stored without this normalization.
+ * because earlier versions stored the addresses of users without this normalization. `findUserByEmail` finds users by
+ * both spellings.
  */
 export async function requestPasswordReset(
   tx: Transaction,
@@ -102,7 +103,7 @@ async function handleRequest(tx: Transaction, id: string, now: Date): Promise<vo
   if (row === undefined) return
   const user = await findUserByEmail(tx, row.email)
   if (user?.status !== 'active' || (await countLinks(tx, user.id, now)) >= LINKS_MAX) {
-    // The row is deleted, because its text may be a password that was typed into the wrong field.
+    // The row is deleted, because its `email` may be a password that was typed into the wrong field.
     await tx.deleteFrom('password_resets').where('id', '=', id).execute()
     return
   }

@@ -103,7 +103,10 @@ const ALL_TYPES = { ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES }
 
 export type ProblemCode = keyof typeof ALL_TYPES
 
-/** One fault of a request body. `pointer` is a JSON Pointer (RFC 6901) to the faulty value. */
+/**
+ * One fault of a request body. `pointer` is a JSON Pointer (RFC 6901) to the faulty value; `code` names the fault for
+ * programs, and `detail` describes it for people.
+ */
 export interface FieldError {
   readonly pointer: string
   readonly code: string

@@ -10,7 +10,7 @@ import { bounceMessage } from './bounces.ts'
 import { setNextRun } from './leases.ts'
 import { markSent } from './mark-sent.ts'
 import type { HandOver } from './send-check.ts'
-import { markOutcomeUnknown, recordAttempt, UNKNOWN_MAX } from './waiting-message.ts'
+import { markOutcomeUnknown, recordPossibleArrival, UNKNOWN_MAX } from './waiting-message.ts'
 
 /**
  * The delay before the first retry of a failed hand-over. It doubles with each later retry, up to half an hour. Each
@@ -114,7 +114,7 @@ async function handleUnknownOutcome(
     .set({ unknown_outcomes })
     .where('message_id', '=', message.id)
     .execute()
-  await recordAttempt(tx, message, readFacts(reminder.facts), now)
+  await recordPossibleArrival(tx, message, readFacts(reminder.facts), now)
   if (unknown_outcomes >= UNKNOWN_MAX) await markOutcomeUnknown(tx, message, now)
   else await scheduleRetry(tx, message, reminder, detail, now)
 }

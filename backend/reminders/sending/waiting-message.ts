@@ -1,4 +1,4 @@
-/** A message that has not been sent yet, with all data that the send check needs for its decision. */
+/** A message that waits to be sent, for the first time or again, with all data that the send check needs. */
 
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
@@ -44,7 +44,8 @@ export async function lockWaitingMessage(
     .executeTakeFirst()
   const debtor = found && (await lockDebtor(tx, found.account_id, found.debtor_id))
   if (debtor === undefined) return undefined
-  // The lock is shared, so that messages to other debtors need not wait. Activating a kill switch must wait for it.
+  // This lock is shared, so that the send checks of messages to other debtors need not wait for it. The activation of a
+  // kill switch does: it locks the account exclusively.
   await tx
     .selectFrom('accounts')
     .select('id')
@@ -66,7 +67,7 @@ export async function lockWaitingMessage(
     .executeTakeFirst()
   if (account === undefined || reminder === undefined || message === undefined) return undefined
   if (!WAITING.includes(message.status)) {
-    // The message no longer waits, so no other send check must be scheduled.
+    // The message no longer waits, so it needs no further send check.
     await setNextRun(tx, messageId, null)
     return undefined
   }
@@ -77,14 +78,14 @@ export async function lockWaitingMessage(
  * Records on the invoices that a message may have arrived, so that the next message about them is not sent too early.
  * If the clock was set back after the hand-over, the time of the hand-over is recorded.
  */
-export async function recordAttempt(
+export async function recordPossibleArrival(
   tx: Transaction,
   { account_id: accountId, updated_at: handedOverAt }: MessageRow,
   { invoices }: Facts,
   now: Date,
 ): Promise<void> {
-  const noticedAt = now.toISOString()
-  const at = handedOverAt > noticedAt ? handedOverAt : noticedAt
+  const recordedAt = now.toISOString()
+  const at = handedOverAt > recordedAt ? handedOverAt : recordedAt
   await tx
     .updateTable('invoices')
     .set({ chasing_last_message_at: at, ...stampOf(tx, at) })
@@ -99,7 +100,7 @@ export async function recordAttempt(
 
 /**
  * If an earlier worker started the hand-over and ended before it recorded the result, records that the outcome is unknown.
- * Returns the message with this change, or undefined if it must not be sent again.
+ * Returns the message, with this change if it was made, or undefined if the message must not be sent again.
  */
 export async function recordInterruptedHandOver(
   tx: Transaction,
@@ -114,7 +115,7 @@ export async function recordInterruptedHandOver(
     .set({ unknown_outcomes, lease: null })
     .where('message_id', '=', message.id)
     .execute()
-  await recordAttempt(tx, message, waiting.facts, now)
+  await recordPossibleArrival(tx, message, waiting.facts, now)
   const counted = { ...waiting, reminder: { ...reminder, unknown_outcomes, lease: null } }
   if (unknown_outcomes < UNKNOWN_MAX) return counted
   await markOutcomeUnknown(tx, message, now)
@@ -135,6 +136,7 @@ export async function markOutcomeUnknown(
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
 }
 
+/** Reads the present state of the message's account, debtor and invoices, which the safety rails check. */
 export async function situationOf(
   tx: Transaction,
   { message, facts, debtor, account }: WaitingMessage,

@@ -50,6 +50,7 @@ ${step(
     : html`<a class="button" href="/settings/customers">Customers</a>`,
 )}
 ${step(
+  // The service does not know whether a person has reviewed the schedule.
   false,
   'Review the reminder schedule',
   'The schedule decides when customers are reminded. Firm and Final reminders are sent only after someone approves them.',
@@ -204,7 +205,8 @@ function renderAges({ currency, ages }: DueByAge, today: string): Html {
 <thead class="unseen"><tr><th scope="col">Past due</th><th scope="col">Share</th><th scope="col">Invoices</th><th scope="col">Amount</th></tr></thead>
 <tbody>${AGES.map(({ name, from, to }, index) => {
     const { amount, invoices } = ages[index] ?? { amount: 0, invoices: 0 }
-    // `due_before` is exclusive, so it is the day after the latest due date of this age.
+    // `from` and `to` are days past due, so the earliest due date of an age is `to` days ago, and the latest `from` days
+    // ago. `due_before` is exclusive, so it is the day after the latest.
     const query = new URLSearchParams({
       currency,
       ...(to !== null && { due_since: addDays(today, -to) }),

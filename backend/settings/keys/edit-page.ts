@@ -12,12 +12,13 @@ import {
   renderPage,
 } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
-import { type LimitView, renderAddressField, renderExpiryField } from './limit-fields.ts'
+import { type ExpiryAndAddresses, renderAddressField, renderExpiryField } from './limit-fields.ts'
 
-export interface EditView extends LimitView {
+export interface EditView extends ExpiryAndAddresses {
   readonly row: ApiKeyRow
+  /** The name that was entered, or the stored name if the form is shown for the first time. */
   readonly name: string
-  /** The values before the change. */
+  /** The values that are stored when the form is rendered: a field that still has such a value counts as not sent. */
   readonly stored: ShownValues
 }
 

@@ -5,12 +5,12 @@ import { attribute, type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { READ_SCOPES, SCOPE_GROUPS, SCOPE_WORDS } from '../shell/words.ts'
-import { type LimitView, renderAddressField, renderExpiryField } from './limit-fields.ts'
+import { type ExpiryAndAddresses, renderAddressField, renderExpiryField } from './limit-fields.ts'
 
 /** The error code if another active key already has the name. */
 export const NAME_IN_USE = 'name_in_use'
 
-interface IssueView extends LimitView {
+interface IssueView extends ExpiryAndAddresses {
   readonly name: string
   readonly scopes: readonly string[]
   /** Identifies this form, so that a repeated submission does not issue a second key. */

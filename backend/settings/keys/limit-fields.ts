@@ -56,7 +56,7 @@ export function readAddresses(fields: Fields): readonly string[] | undefined {
   return fields.list('allowed_addresses').flatMap((text) => text.split(/[\s,]+/).filter(Boolean))
 }
 
-export interface LimitView {
+export interface ExpiryAndAddresses {
   /** The last day of use, YYYY-MM-DD, as a form sends it. */
   readonly expiresOn: string
   readonly addresses: readonly string[]
@@ -64,7 +64,7 @@ export interface LimitView {
 }
 
 export function renderExpiryField(
-  { expiresOn, timezone }: Pick<LimitView, 'expiresOn' | 'timezone'>,
+  { expiresOn, timezone }: Pick<ExpiryAndAddresses, 'expiresOn' | 'timezone'>,
   problem: Problem | undefined,
   hint = 'Leave it empty for a key that does not expire.',
 ): Html {
@@ -75,7 +75,7 @@ ${renderFault(problem, 'expires_at')}`
 }
 
 export function renderAddressField(
-  { addresses }: Pick<LimitView, 'addresses'>,
+  { addresses }: Pick<ExpiryAndAddresses, 'addresses'>,
   problem: Problem | undefined,
 ): Html {
   return html`<p class="field"><label for="allowed_addresses">Allowed IP addresses (optional)</label>

@@ -41,10 +41,10 @@ async function showLogin(request: PageRequest, { relyingParty }: SettingsDeps): 
 }
 
 export const loginPages: readonly OpenPage[] = [
-  { method: 'GET', path: '/settings/login', handle: showLogin },
+  { method: 'GET', path: LOGIN, handle: showLogin },
   {
     method: 'POST',
-    path: '/settings/login',
+    path: LOGIN,
     expected: { texts: ['email'], secrets: ['password'] },
     async handle({ fields, address, userAgent, browserToken, now, session }, deps) {
       const { needsSecondFactor, ...started } = await logIn(
@@ -136,10 +136,11 @@ export const sessionPages: readonly SessionPage[] = [
       const guesser = await checkOwnPassword(request, deps, 'current_password')
       const passwordHash = await passwords.hash(chosen)
       const token = await database.transaction(async (tx) => {
-        const rotated = await changePassword(tx, session, passwordHash, actionContext)
+        const newToken = await changePassword(tx, session, passwordHash, actionContext)
+        // The current password was correct, so entering it does not count as a guess.
         await uncountGuess(tx, guesser, now)
-        if (!wantsJson) await setFlash(tx, rotated, 'password_changed')
-        return rotated
+        if (!wantsJson) await setFlash(tx, newToken, 'password_changed')
+        return newToken
       })
       return {
         json: representSession({ ...session, token }),

@@ -55,6 +55,7 @@ export const approvalPages: readonly SessionPage[] = [
       const found = await listPendingApprovals(read, accountId, page)
       const approvals = found.slice(0, limit)
       const next = found.length > limit ? (approvals.at(-1)?.message.id ?? null) : null
+      // Only the first page shows recent decisions.
       const [awaitingApproval, decided] = await Promise.all([
         countAwaitingApproval(read, accountId),
         list.cursor === undefined ? listPastApprovals(read, accountId, DECIDED_MAX) : [],
@@ -133,8 +134,8 @@ async function sendingTime(
 }
 
 /**
- * Sets the message about the decision, with Undo. After an approval within business hours there is no Undo, because the
- * reminder is sent immediately. At other times, an approval can be taken back until business hours begin.
+ * Sets the flash message about the decision, with Undo. After an approval within business hours, there is no Undo,
+ * because the reminder is sent immediately. At other times, an approval can be taken back until business hours begin.
  */
 async function setDecisionFlash(
   tx: Transaction,
