@@ -67,13 +67,13 @@ export async function archiveDebtor(
   const change = {
     status: 'archived',
     chasing_status: 'stopped',
-    chasing_reason: ARCHIVED,
+    chasing_reason: REASON_ARCHIVED,
     chasing_until: null,
   } as const
   return changeDebtor(tx, debtor, change, actionContext.now)
 }
 
-/** Restores an archived debtor and resumes chasing. */
+/** Restores an archived debtor and resumes chasing, even if it was paused before the debtor was archived. */
 export async function restoreDebtor(
   tx: Transaction,
   accountId: string,
@@ -86,7 +86,8 @@ export async function restoreDebtor(
   return changeDebtor(tx, debtor, { status: 'active', ...ACTIVE_CHASING }, actionContext.now)
 }
 
-const ARCHIVED = 'archived'
+/** The reason for which chasing an archived debtor is stopped. */
+const REASON_ARCHIVED = 'archived'
 const ACTIVE_CHASING = {
   chasing_status: 'active',
   chasing_reason: null,

@@ -34,18 +34,19 @@ function renderFields(document: ContractDocument, schema: Members, id: string): 
 }
 
 function fieldsOf(document: ContractDocument, schema: Members, prefix: string, id: string): Html[] {
-  // Only fields of requests are marked as required, because in a response every field is present.
+  // Only fields of requests are marked as required, because in a response every field is present. The schemas of
+  // requests are those that allow no other fields.
   const required = schema['additionalProperties'] === false ? listOf(schema['required']) : []
   return Object.entries(membersOf(schema['properties'])).flatMap(([name, value]) => {
     const field = prefix + name
-    const own = membersOf(value)
-    const items = membersOf(own['items'])
+    const fieldSchema = membersOf(value)
+    const items = membersOf(fieldSchema['items'])
     const nested = [
-      ...('properties' in own ? fieldsOf(document, own, `${field}.`, id) : []),
+      ...('properties' in fieldSchema ? fieldsOf(document, fieldSchema, `${field}.`, id) : []),
       ...('properties' in items ? fieldsOf(document, items, `${field}[].`, id) : []),
     ]
     const named = { name: field, id: `${id}.${field.replaceAll('[]', '')}` }
-    return [renderField(document, named, own, required.includes(name)), ...nested]
+    return [renderField(document, named, fieldSchema, required.includes(name)), ...nested]
   })
 }
 
@@ -92,6 +93,7 @@ function typeWords(schema: Members): string {
 }
 
 function renderLimits(schema: Members): Html | undefined {
+  // The type says whether null is allowed.
   const values = listOf(schema['enum']).filter((value) => value !== null)
   const limits = [
     rangeWords(schema['minLength'], schema['maxLength'], 'characters'),

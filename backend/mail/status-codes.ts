@@ -40,10 +40,11 @@ export function failureCauseOf(
   if (isGeneral) return 'general'
   if (status < 500) return 'soft'
   if (subjectAndDetail !== undefined && subjectAndDetail !== '0.0') {
-    // In a reply to RCPT TO, a policy code concerns the sender, which is us: relaying denied, login required.
+    // In a reply to RCPT TO, a policy code (7.x) concerns the sender, which is us: relaying denied, login required.
     return phase === 'recipient' && subjectAndDetail.startsWith('7.')
       ? 'denied'
-      : bounceTypeOf(`5.${subjectAndDetail}`)
+      : // The first number is that of the reply code, in case the two contradict each other.
+        bounceTypeOf(`5.${subjectAndDetail}`)
   }
   // Without a reason, a rejection of the text does not show that the address is invalid.
   if (phase === 'text') return 'soft'
@@ -64,13 +65,14 @@ export function bounceTypeOfReply(status: number): 'hard' | 'soft' {
  * address is invalid, disabled or unreachable, or if the code gives no reason (5.0.0). Any other failure may be
  * transient (`soft`).
  */
-export function bounceTypeOf(status: string): 'hard' | 'soft' {
-  if (!status.startsWith('5.')) return 'soft'
-  return /^5\.(?:0\.0|1\.(?![78]$)\d+|2\.1|4\.[14])$/.test(status) ? 'hard' : 'soft'
+export function bounceTypeOf(enhanced: string): 'hard' | 'soft' {
+  if (!enhanced.startsWith('5.')) return 'soft'
+  return /^5\.(?:0\.0|1\.(?![78]$)\d+|2\.1|4\.[14])$/.test(enhanced) ? 'hard' : 'soft'
 }
 
-const DETAIL_CHARS_MAX = 300
+const LINE_CHARS_MAX = 300
 
+/** Returns the text in one line, truncated to `LINE_CHARS_MAX` characters. */
 export function oneLine(text: string): string {
-  return truncate(text.replace(/[\p{Cc}\s]+/gu, ' ').trim(), DETAIL_CHARS_MAX)
+  return truncate(text.replace(/[\p{Cc}\s]+/gu, ' ').trim(), LINE_CHARS_MAX)
 }

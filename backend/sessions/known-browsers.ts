@@ -22,7 +22,7 @@ export interface LoginBrowser extends Browser {
 }
 
 /** Records a login, and notifies the user if the browser is unknown. Returns the value for the browser's cookie. */
-export async function recognizeBrowser(
+export async function recordBrowser(
   tx: Transaction,
   user: UserRow,
   { browserToken, address, userAgent }: LoginBrowser,

@@ -7,7 +7,7 @@ import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import type { Passwords } from '../users/passwords.ts'
 import { findUserByEmail, normalizeEmail, setPasswordHash } from '../users/users.ts'
 import { hasSecondFactor, lockUser } from './factors.ts'
-import { hasLoggedInBefore, type LoginBrowser, recognizeBrowser } from './known-browsers.ts'
+import { hasLoggedInBefore, type LoginBrowser, recordBrowser } from './known-browsers.ts'
 import { countGuess, type Guesser, uncountGuess } from './login-guesses.ts'
 import { consumeSecondFactorCode, type SecondFactorBox } from './second-factor.ts'
 import { endSession, findPendingUser, startSession } from './sessions.ts'
@@ -55,6 +55,7 @@ export async function logIn(
   await database.transaction((tx) => countGuess(tx, guesser, now))
   const user = await findUserByEmail(database.read, email)
   const active = user?.status === 'active' ? user : undefined
+  // Without a hash, `verify` takes as long as with one, and returns false.
   const isRight = await passwords.verify(active?.password_hash, password)
   const rehashed =
     isRight && active !== undefined && passwords.isOutdated(active.password_hash)
@@ -95,7 +96,7 @@ interface VerifiedLogin extends Pick<Credentials, 'token'> {
 
 /**
  * Returns undefined if the password was changed or the user deactivated while the password was verified, which can take
- * seconds. Otherwise, the old password could still start a session, or even replace the new password.
+ * seconds. Without this check, the old password could still start a session, and its hash even replace the new one.
  */
 async function startLogin(
   tx: Transaction,
@@ -117,8 +118,8 @@ async function startLogin(
 }
 
 /**
- * Starts the session of a completed login. If the browser is unknown, the login is reported to the user by
- * mail.
+ * Starts the session of a completed login, and records the browser. If the browser is unknown, the user is notified of
+ * the login by mail.
  */
 export async function startFullSession(
   tx: Transaction,
@@ -126,7 +127,7 @@ export async function startFullSession(
   browser: LoginBrowser,
   now: Date,
 ): Promise<StartedSession> {
-  const browserToken = await recognizeBrowser(tx, user, browser, now)
+  const browserToken = await recordBrowser(tx, user, browser, now)
   return { token: await startSession(tx, user, browser, now), browserToken }
 }
 
@@ -156,6 +157,7 @@ export async function completeLogin(
   const actionContext = { actor: actorOf(user, address), now }
   const complete = await database.transaction(async (tx) => {
     if (!(await consumeSecondFactorCode(tx, user.id, code, box, actionContext))) {
+      // An error thrown here would undo the record.
       await recordWrongCode(tx, user, actionContext)
       return undefined
     }
@@ -210,7 +212,7 @@ export async function recordFailure(
         accountId: user?.account_id ?? null,
         action,
         subjectId: user?.id ?? null,
-        // If no user has this address, the text may be a password that was typed into the wrong field.
+        // An e-mail address that no user has may be a password that was typed into the wrong field.
         detail: user === undefined ? {} : { email: user.email },
       },
     ),

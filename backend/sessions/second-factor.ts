@@ -27,7 +27,7 @@ export interface SecondFactorBox {
 
 interface BoxOwner {
   readonly accountId: string
-  /** The id of the user. */
+  /** The id of the user, whose row contains the secret. */
   readonly recordId: string
 }
 
@@ -76,6 +76,8 @@ export async function enableApp(
   if (user.totp_secret === null) {
     throw new Problem('second_factor_conflict', 'Begin the setup of your authenticator app first.')
   }
+  // The step is the interval of 30 seconds in which the code is current. It is stored, so that no code is accepted
+  // twice.
   const step = matchTotp(box.open(user.totp_secret, ownerOf(user)), code, {
     now: actionContext.now,
     lastStep: null,
@@ -105,7 +107,10 @@ export async function replaceRecoveryCodes(
   return insertRecoveryCodes(tx, userId, actionContext.now)
 }
 
-/** Disables the authenticator app. Deletes the recovery codes unless the user has a passkey. */
+/**
+ * Disables the authenticator app, or ends its setup. Deletes the recovery codes unless the user has a passkey. If the app
+ * was in use, also records this in the audit log and notifies the user.
+ */
 export async function disableApp(tx: Transaction, userId: string, actionContext: ActionContext) {
   const user = await lockUser(tx, userId)
   const withoutApp = { totp_secret: null, totp_enabled_at: null, totp_last_step: null }
@@ -149,7 +154,7 @@ export async function consumeSecondFactorCode(
   return true
 }
 
-/** Returns undefined if the code is wrong or the app is not in use. */
+/** Returns the step of the code; undefined if the code is wrong or was used before, or if no app is in use. */
 function matchApp(user: UserRow, code: string, box: SecondFactorBox, now: Date) {
   if (user.totp_secret === null || user.totp_enabled_at === null) return undefined
   return matchTotp(box.open(user.totp_secret, ownerOf(user)), code, {
