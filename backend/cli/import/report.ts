@@ -83,6 +83,7 @@ function renderTotals(currency: string, file: Totals, service: Totals): string {
   }
   const [fileCells, serviceCells] = [cells(file), cells(service)]
   const width = Math.max(...[...fileCells, ...serviceCells].map(({ length }) => length))
+  // The members of a row are the columns of the table, and their names are the headings.
   return renderTable(
     ['invoices', 'invoiced', 'payments', 'paid', 'open'].map((name, index) => ({
       [currency]: name,
@@ -98,8 +99,8 @@ function renderLists({ comparison, outcome }: ImportResult): string[] {
     ({ record, code, detail }) => `  ${record}: ${code}, ${detail}`,
   )
   return [
-    ...(differences.length > 0 ? [`Differences:\n${shorten(differences)}`] : []),
-    ...(rejected.length > 0 ? [`Rejected records:\n${shorten(rejected)}`] : []),
+    ...(differences.length > 0 ? [`Differences:\n${firstLines(differences)}`] : []),
+    ...(rejected.length > 0 ? [`Rejected records:\n${firstLines(rejected)}`] : []),
   ]
 }
 
@@ -107,7 +108,7 @@ function describeDifference({ line, record, field, file, service }: Difference):
   return `  line ${line}, ${record}: ${field} is ${file} in the file, ${service} at the service`
 }
 
-function shorten(lines: readonly string[]): string {
+function firstLines(lines: readonly string[]): string {
   const more = lines.length - SHOWN_MAX
   return [...lines.slice(0, SHOWN_MAX), ...(more > 0 ? [`  and ${more} more`] : [])].join('\n')
 }
@@ -116,6 +117,7 @@ function describeDisagreement({ comparison, outcome, dryRun }: ImportResult): st
   const { customers, invoices, payments } = countMissing(comparison)
   const missing = `missing at the service: ${formatCount(customers, 'customer')}, ${formatCount(invoices, 'invoice')}, ${formatCount(payments, 'payment')}`
   const found = `${formatCount(comparison.differences.length, 'difference')}; ${missing}`
+  // A dry run sends nothing, so no record is rejected.
   if (dryRun) return `${found}.`
   return `The file and the service do not agree: ${formatCount(outcome.rejected.length, 'rejected record')}; ${found}.`
 }

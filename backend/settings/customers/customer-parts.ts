@@ -1,4 +1,4 @@
-/** Shared parts of the pages of customers, invoices and payments. */
+/** Parts that Home and the lists of customers, invoices and payments share. */
 import type { DueByAge } from '../../debtors/due-totals.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
@@ -11,9 +11,9 @@ export const CUSTOMER_TABS = [
 
 /** Renders the amounts that archived customers owe, e.g. `€1,234.50 owed by archived customers`, with a link. */
 export function renderArchivedDue(archived: readonly DueByAge[]): Html {
-  const sums = archived.map(
+  const amounts = archived.map(
     ({ outstanding, currency }, index) =>
       html`${index > 0 && ' · '}${renderMoney(outstanding.amount, currency)}`,
   )
-  return html`${sums} owed by <a href="/settings/customers?view=archived">archived customers</a>`
+  return html`${amounts} owed by <a href="/settings/customers?view=archived">archived customers</a>`
 }

@@ -20,15 +20,16 @@ import { type Effects, previewEffects, representEffects, type Subject } from './
  */
 export interface MoneyAction<Loaded extends Subject, Input, Done> {
   readonly paths: MoneyActionPaths
-  /** As in `OnceOptions`. */
+  /** The name of the operation, which is stored with the idempotency key and must never change (see `OnceOptions`). */
   readonly operation: string
   /** The message of the error page that Members receive. */
   readonly adminsOnly: string
   readonly flash: FlashName
-  /** Returns the request that undoes the action. Without it, the page that follows offers no Undo. */
+  /** Returns the request that undoes the action; if there is none, the page that follows offers no Undo. */
   readonly undo?: (loaded: Loaded, done: Done, input: Input) => Undo | undefined
-  /** Whether the response has the status 201. */
+  /** Whether the action creates a record, so that the response has the status 201. */
   readonly isCreation?: boolean
+  /** The fields of the form. */
   readonly expected: Expected
   /** Throws `not_found`, and problems of the record's state such as `payment_already_reversed`. */
   load(reader: Reader, request: SessionRequest): Promise<Loaded>
@@ -118,6 +119,7 @@ export function moneyActionPages<Loaded extends Subject, Input, Done>(
         rejectIfReadOnly(request.session)
         const loaded = await action.load(database.read, request)
         const input = action.parse(loaded, request.fields)
+        // The preview performs the action in a transaction that is rolled back.
         const { effects } = await previewEffects(database, loaded, (tx) =>
           action.perform(tx, request, loaded, input),
         )

@@ -35,14 +35,16 @@ const PATH = '/settings/payments'
 interface PaymentAction {
   /** The last segment of the page's path, to which the form is also sent. */
   readonly name: string
+  /** The name of the operation, which is stored with the idempotency key and must never change (see `OnceOptions`). */
   readonly operation: string
+  /** The message of the error page that Members receive. */
   readonly adminsOnly: string
   readonly flash: FlashName
   readonly title: string
   readonly button: string
   readonly hint: string
-  /** The field with the invoice, if the action concerns one allocation. The form repeats it as a hidden field. */
-  readonly texts: readonly 'invoice_id'[]
+  /** The hidden field with the invoice, if the action concerns one allocation. */
+  readonly hiddenFields: readonly 'invoice_id'[]
   perform(tx: Transaction, request: SessionRequest, reason: string): Promise<PaymentRow>
   /** Returns the request that undoes the action, given the payment's allocations before the action. */
   undo?(allocations: readonly Allocation[], request: SessionRequest): Undo | undefined
@@ -58,7 +60,7 @@ const REVERSE: PaymentAction = {
   title: 'Reverse this payment?',
   button: 'Reverse payment',
   hint: 'Reverse a payment that bounced or was recorded by mistake. The payment stays in the list, marked as reversed. A reversal cannot be undone.',
-  texts: [],
+  hiddenFields: [],
   perform: (tx, { session, id, actionContext }, reason) =>
     reversePayment(tx, session.account.id, id, reason, actionContext),
   invoicesToReopen: (allocations) => allocations.map(({ invoice_id }) => invoice_id),
@@ -72,7 +74,7 @@ const TAKE_BACK: PaymentAction = {
   title: 'Take this allocation back?',
   button: 'Take back',
   hint: 'The money goes back on account. You can allocate it to another invoice.',
-  texts: ['invoice_id'],
+  hiddenFields: ['invoice_id'],
   async perform(tx, request, reason) {
     const { session, id, actionContext } = request
     const from = { invoiceId: invoiceIdOf(request), reason }
@@ -131,8 +133,8 @@ async function undoAllocation(
     'invoice_id',
     'amount',
   )) {
-    const present = allocated.find(({ invoice_id }) => invoice_id === invoiceId)
-    if (present !== undefined && String(present.amount) !== amount) {
+    const current = allocated.find(({ invoice_id }) => invoice_id === invoiceId)
+    if (current !== undefined && String(current.amount) !== amount) {
       invalid(
         'allocations',
         'The allocation to this invoice has changed in the meantime. Take it back on the page of the payment.',
@@ -180,13 +182,14 @@ async function redoAllocation(
 /** The reason that the audit log records for an allocation that was undone. */
 const UNDONE = 'Undone'
 
+/** The form contains the invoice's id as a field; the link to the page contains it in the query. */
 function invoiceIdOf({ fields, query }: SessionRequest): string {
   return fields.text('invoice_id') || (query.get('invoice_id') ?? '')
 }
 
 function pagesOf(action: PaymentAction): SessionPage[] {
   const path = `${PATH}/{id}/${action.name}`
-  const { adminsOnly, texts } = action
+  const { adminsOnly, hiddenFields } = action
   return [
     {
       method: 'GET',
@@ -201,7 +204,7 @@ function pagesOf(action: PaymentAction): SessionPage[] {
       method: 'POST',
       path,
       adminsOnly,
-      expected: { texts: ['reason', IDEMPOTENCY_KEY_FIELD, ...texts] },
+      expected: { texts: ['reason', IDEMPOTENCY_KEY_FIELD, ...hiddenFields] },
       handle(request, deps) {
         let undo: Undo | undefined
         const options = { ...optionsOf(action), undo: () => undo }
@@ -220,7 +223,10 @@ function pagesOf(action: PaymentAction): SessionPage[] {
   ]
 }
 
-/** The key is optional, because a repeated request is rejected: the payment is reversed, or the allocation is gone. */
+/**
+ * The idempotency key is optional, because a repeated request is rejected anyway: the payment is reversed, or the
+ * allocation is gone.
+ */
 function optionsOf({ operation, flash }: PaymentAction) {
   return { operation, flash, isKeyOptional: true, location: (id: string) => `${PATH}/${id}` }
 }
@@ -247,11 +253,12 @@ async function renderQuestion(
     today: todayIn(timezone, now),
     now,
   }
-  // The effects do not depend on the reason, which is not known yet.
+  // The preview performs the action in a transaction that is rolled back. The effects do not depend on the reason,
+  // which is not known yet.
   const { effects } = await previewEffects(database, subject, (tx) =>
     action.perform(tx, request, 'preview'),
   )
-  const hidden = action.texts.map((name) => renderHidden(name, invoiceIdOf(request)))
+  const hidden = action.hiddenFields.map((name) => renderHidden(name, invoiceIdOf(request)))
   return (frame) =>
     renderConfirmPage(frame, {
       title: action.title,

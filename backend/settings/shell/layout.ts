@@ -1,4 +1,4 @@
-/** The layout of all pages. */
+/** The layout of all pages of Settings, and the parts of forms that many of them share. */
 
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { isReadOnly } from '../../accounts/accounts.ts'
@@ -17,9 +17,9 @@ export interface PageContent {
   readonly main: Html
   /** The text of the last search, which the search field in the header shows. */
   readonly search?: string
-  /** Omits the navigation, for pages that must be completed first. */
+  /** Omits the navigation, for pages with a secret that is shown once, and that the user must store first. */
   readonly hasNoNavigation?: boolean
-  /** Loads the script for passkeys. */
+  /** Whether the page needs the script for passkeys. */
   readonly hasPasskeys?: boolean
 }
 
@@ -77,7 +77,7 @@ ${
 interface Tab {
   readonly path: string
   readonly name: string
-  /** The number of waiting items; 0 is not shown. */
+  /** The number of items on the page that wait for the user; 0 is not shown. */
   readonly count?: number
 }
 
@@ -91,7 +91,10 @@ export function renderTabs(label: string, tabs: readonly Tab[], path: string): H
   )}</ul></nav>`
 }
 
-/** Renders the faults for the top of a form. The list receives the focus, and each fault links to its field. */
+/**
+ * Renders the faults for the top of a form, or the message of a problem without faults. The box receives the focus, and
+ * each fault links to its field.
+ */
 export function renderFaults(problem: Problem | undefined): Html | undefined {
   if (problem === undefined) return undefined
   const faults = faultsOf(problem)
@@ -118,14 +121,14 @@ export function faultsOf(problem: Problem | undefined): readonly Fault[] {
   }))
 }
 
-/** Renders all faults of a field beside it; the field refers to them by `describedBy`. */
+/** Renders all faults of a field, to be shown beside it. The attributes from `describedBy` link the field to them. */
 export function renderFault(problem: Problem | undefined, field: string): Html | undefined {
   const faults = faultsOf(problem).filter((candidate) => candidate.field === field)
   if (faults.length === 0) return undefined
   return html`<p class="fault" id="${field}-fault">${faults.map(({ detail }, index) => html`${index > 0 && html`<br>`}${detail}`)}</p>`
 }
 
-/** Returns the attributes that link a field to its hint and its fault. */
+/** Returns the attributes that mark a field with faults as invalid, and link it to its hint and its faults. */
 export function describedBy(problem: Problem | undefined, field: string, hintId?: string): Html {
   const isFaulty = faultsOf(problem).some((fault) => fault.field === field)
   const ids = [hintId, isFaulty ? `${field}-fault` : undefined].filter((id) => id !== undefined)
@@ -145,7 +148,7 @@ export function renderCopyField(id: string, label: string, text: string): Html {
 
 /**
  * Renders the hidden field `SHOWN` with the values that are stored when the form is rendered. When the form is sent, a
- * field that still has such a value counts as not sent, see `Fields`.
+ * field whose value is still the same counts as not sent, see `Fields`.
  */
 export function renderHiddenStored(values: ShownValues): Html {
   return renderHidden(SHOWN, JSON.stringify(values))
@@ -156,7 +159,10 @@ export function renderOption(value: string, text: string, chosen: string | undef
   return html`<option value="${value}"${attribute('selected', value === (chosen ?? ''))}>${text}</option>`
 }
 
-/** Renders the fields of every form: the CSRF token and, in a session, the user for whom the form is rendered. */
+/**
+ * Renders the hidden fields of every form: the CSRF token and, in a session, the id of the user for whom the form is
+ * rendered. The id shows whether another user has logged in with the same browser since.
+ */
 export function csrfField({ csrfToken, session }: Frame): Html {
   return html`${renderHidden('csrf_token', csrfToken)}${session && renderHidden(FORM_USER, session.user.id)}`
 }
