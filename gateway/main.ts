@@ -6,8 +6,8 @@
  * - The young generation may use 16 MB for new objects: with Node's smaller default, objects of calls in progress
  *   are promoted to the old generation.
  * - The old generation is collected when it has grown by 15 %, which keeps memory use low.
- * - Garbage is collected on the main thread only: further threads would compete with it for one core.
- * - `gc` is exposed: `shared/process/buffers.ts` calls it to collect young buffers.
+ * - Garbage is collected on the main thread only: further threads would compete with it for the gateway's one core.
+ * - `gc` is exposed: `shared/process/buffers.ts` calls it to free unused buffers earlier than V8 would.
  */
 const V8_FLAGS = [
   '--max-semi-space-size=16',
@@ -16,11 +16,11 @@ const V8_FLAGS = [
   '--expose-gc',
 ]
 
-const isFlagged = V8_FLAGS.every((flag) => process.execArgv.includes(flag))
+const hasFlags = V8_FLAGS.every((flag) => process.execArgv.includes(flag))
 // `execve` starts Node again with the flags in the same process, which keeps its pid and its standard
 // streams. Where `execve` does not exist (on Windows), the gateway runs without the flags, and is slower.
 // Workers of `cluster`, which have `process.send`, inherit the flags.
-if (!isFlagged && process.execve !== undefined && process.send === undefined) {
+if (!hasFlags && process.execve !== undefined && process.send === undefined) {
   const command = [...V8_FLAGS, ...process.execArgv, ...process.argv.slice(1)]
   process.execve(process.execPath, [process.execPath, ...command], process.env)
 }

@@ -55,10 +55,11 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   cluster.setupPrimary({ stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
   const running = new Map<number, RunningWorker>()
   let isDraining = false
-  let hasStarted = false
+  let haveAllStarted = false
   let replaceDelayMs = REPLACE_DELAY_MS_MIN
   let port = options.port
   let reloads = 0
+  // With shared keys, each worker can resume TLS sessions that began at another worker.
   const ticketKeys = new SharedTicketKeys()
 
   async function startWorker(): Promise<void> {
@@ -68,6 +69,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
       // Only the supervisor queries a worker's operations listener.
       GATEWAY_OPERATIONS_HOST: loopback.address,
       GATEWAY_OPERATIONS_PORT: '0',
+      // Operators may have changed the level since the start.
       LOG_LEVEL: log.level,
     })
     const startedAt = performance.now()
@@ -102,6 +104,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     })
   }
 
+  // While a worker does not respond, each scrape logs a warning. This log counts repeated warnings instead.
   const collapsingLog = createCollapsingLog(log)
   // The operations listener starts first, because it fails if another gateway already uses its port. Listening
   // on the public port would succeed, since that port can be shared.
@@ -115,7 +118,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     log,
     health: async () => {
       const workers = [...running.values()]
-      if (hasStarted || isDraining) return healthOf(workers, count, isDraining)
+      if (haveAllStarted || isDraining) return healthOf(workers, count, isDraining)
       return {
         unready: [`${count - workers.length} of ${count} workers are starting`],
         degraded: [],
@@ -123,10 +126,10 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     },
     onLogLevel: (level) => setLogLevel([...running.values()], level, log),
   })
-  // The first worker determines the port.
+  // If the port is 0, the first worker chooses a free one, on which the other workers must listen too.
   await startWorker()
   await Promise.all(Array.from({ length: count - 1 }, startWorker))
-  hasStarted = true
+  haveAllStarted = true
   return {
     listening: { port, operations_port: operations.port },
     reload() {
@@ -270,6 +273,7 @@ interface QueryOptions {
   readonly timeoutMs?: number
 }
 
+/** Returns the body of a response with any status: `/readyz` also gives reasons in a 503. */
 async function query(
   operationsUrl: string,
   method: 'GET' | 'PUT',

@@ -1,6 +1,6 @@
 /**
- * Reads the complete body of a request into memory before the call is counted or forwarded. The call can
- * therefore still be rejected, or sent to another backend.
+ * Reads the body of a request into memory before the call is counted or forwarded. The call can therefore still be
+ * rejected, or sent to another backend. Of a long mail, only the start is kept (see `BodyLimits`).
  */
 import { BODY_BYTES_MAX } from '../../shared/contract/contract.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -8,7 +8,7 @@ import { allocateBuffer } from '../../shared/process/buffers.ts'
 import type { Body, BodyLimits } from '../call/call.ts'
 import { type BodyDecoder, type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 
-/** The limits of calls, and of most pages. */
+/** The limits of API calls, and of most pages. The two limits are equal, so the whole body is kept. */
 export const CALL_BODY_LIMITS: BodyLimits = {
   bytesMax: BODY_BYTES_MAX,
   keptBytesMax: BODY_BYTES_MAX,
@@ -50,7 +50,7 @@ export class BodyReader {
   #buffer = NO_BODY
   #bytesKept = 0
   /** The number of bytes that were last passed to `#onMemory`. */
-  #memory = 0
+  #reportedBytes = 0
 
   constructor({ framing, limits, onMemory }: BodyReaderOptions) {
     this.#onMemory = onMemory
@@ -67,9 +67,10 @@ export class BodyReader {
   }
 
   /**
-   * Reads the bytes of the body from `bytes`. Once the body is complete, returns the body and the bytes after it;
-   * once it is known to be too large, returns `tooLarge`; until then, returns undefined. Throws `Http1Error` if
-   * the body is malformed, and `Problem` 503 if memory is used up.
+   * Reads the bytes of the body from `bytes`. Once the body is complete, returns the bytes that were kept of it and
+   * the bytes after it, which belong to the next request. Once the body is known to be too large, returns `tooLarge`
+   * and no bytes, because it is unknown where the next request begins. Until then, returns undefined. Throws
+   * `Http1Error` if the body is malformed, and `Problem` 503 if memory is used up.
    */
   read(bytes: Buffer): { readonly body: Body; readonly rest: Buffer } | undefined {
     const rest = this.#decoder.decode(bytes, (part) => this.#append(part))
@@ -77,14 +78,14 @@ export class BodyReader {
       this.discard()
       return { body: 'tooLarge', rest: NO_BODY }
     }
-    this.#setMemory(this.#buffer.length + this.#decoder.bufferedBytes)
+    this.#reportMemory(this.#buffer.length + this.#decoder.bufferedBytes)
     if (rest === undefined) return undefined
     return { body: this.#buffer.subarray(0, this.#bytesKept), rest }
   }
 
   /** Releases the memory of a body that is no longer needed. */
   discard(): void {
-    this.#setMemory(0)
+    this.#reportMemory(0)
     this.#buffer = NO_BODY
     this.#bytesKept = 0
   }
@@ -101,15 +102,15 @@ export class BodyReader {
   /** `used` is the number of bytes that the buffer already contains. */
   #grow(used: number): void {
     const bytes = Math.max(this.#bytesKept, Math.min(2 * this.#buffer.length, this.#keptBytesMax))
-    this.#setMemory(bytes)
+    this.#reportMemory(bytes)
     const larger = allocateBuffer(bytes)
     this.#buffer.copy(larger, 0, 0, used)
     this.#buffer = larger
   }
 
-  #setMemory(bytes: number): void {
-    if (bytes === this.#memory) return
-    this.#memory = bytes
+  #reportMemory(bytes: number): void {
+    if (bytes === this.#reportedBytes) return
+    this.#reportedBytes = bytes
     this.#onMemory(bytes)
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The circuit breakers for Redis, one per partition. The first lost reply or error of a partition opens its
- * breaker, so that not every call has to time out. A successful probe closes the breaker; the probe runs the
- * same script as a call.
+ * The circuit breakers for Redis, one for each partition (the single server, or one master of a cluster). The first
+ * lost reply or error of a partition opens its breaker, so that not every call has to time out. A successful probe
+ * closes the breaker. A probe runs the same script as a call, so that it fails for the same reasons.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import type { RateLimiterState } from './limiter.ts'
@@ -13,10 +13,14 @@ import { startResponsiveTimeout } from './responsive-timeout.ts'
 /** How long a call waits for a reply of Redis. Only the first calls of an outage wait this long. */
 const REPLY_TIMEOUT_MS = 250
 const PROBE_INTERVAL_MS = 250
-const PROBE_EXPIRES_MS = 1_000
+/** How long Redis keeps the counter of a probe. */
+const PROBE_COUNTER_TTL_MS = 1_000
 const NOT_CONNECTED_YET = 'no connection yet'
-/** While the first connection is being opened, this many failed probes are logged at level debug only. */
-const PROBES_SILENT = 4
+/**
+ * This many probes may fail while the first connection is being opened. Unless Redis replied with an error, they are
+ * logged at level debug only.
+ */
+const EXPECTED_FAILED_PROBES = 4
 
 interface Outage {
   /** The name of the probe's counter, which is in the partition of the outage. */
@@ -30,12 +34,14 @@ interface Outage {
 export class CircuitBreakers {
   readonly #store: RedisStore
   readonly #log: Logger
+  /** The value of `RATE_LIMIT_ON_REDIS_OUTAGE`. */
   readonly #onOutage: 'local' | 'deny'
   readonly #openBreakers = new Map<string, Outage>()
   /** Script calls that wait for a reply, by partition. */
   readonly #pending = new Map<string, PendingCalls>()
   readonly #probeTimer: NodeJS.Timeout
-  #probesFailed = 0
+  /** The number of probes that failed before the first connection was opened. */
+  #initialProbesFailed = 0
   /** How often a breaker was opened since the start, for operators. */
   outages = 0
   /** Defined until Redis is reached for the first time. */
@@ -48,7 +54,8 @@ export class CircuitBreakers {
     this.#probeTimer = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
     store.onFault((error, partition) => {
       this.#logReason(partition, error)
-      // A partition is reported only if it is the only one, that is, without a cluster: any hash tag belongs to it.
+      // The store reports the partition of a fault only without a cluster. The single partition then contains the
+      // counters of all hash tags, so the empty tag is valid too.
       if (partition !== undefined) this.open(partition, '', error)
     })
     store.onReady(() => this.#probeAll())
@@ -60,8 +67,9 @@ export class CircuitBreakers {
   }
 
   /**
-   * Sends a script call. Rejects with `RedisTimeout` if no reply arrives in time, and with `RedisReplyLost` if an
-   * error without a reply opens the partition's breaker first.
+   * Runs `consume.lua` once, with the names of counters as `KEYS` and the values as `ARGV`. Rejects with `RedisTimeout`
+   * if no reply arrives in time, and with `RedisReplyLost` if an error other than an error reply opens the partition's
+   * breaker first.
    */
   send(
     partition: string,
@@ -71,11 +79,11 @@ export class CircuitBreakers {
     const pending = this.#pending.get(partition) ?? new PendingCalls()
     this.#pending.set(partition, pending)
     return new Promise((resolve, reject) => {
-      const slot = pending.add(reject)
+      const index = pending.add(reject)
       const cancel = startResponsiveTimeout(REPLY_TIMEOUT_MS, () => reject(noReply()))
       const settle = () => {
         cancel()
-        pending.delete(slot)
+        pending.delete(index)
       }
       this.#store.consume(names, values).then(
         (reply) => {
@@ -101,7 +109,8 @@ export class CircuitBreakers {
       `redis is unavailable: ${OUTAGE_EFFECTS[this.#onOutage]}`,
     )
     // After an error reply, the other pending calls still get their own replies, which say whether they were
-    // counted. After any other error, they may have been counted, even if the call with this error was not sent.
+    // counted. After any other error, the replies to the other calls count as lost, even if the call with this error
+    // was not sent, because the other calls may have been counted.
     if (!isErrorReply(error)) this.#pending.get(partition)?.rejectAll(replyLost(error))
     this.#store.reconnect(partition, error)
   }
@@ -123,6 +132,8 @@ export class CircuitBreakers {
   }
 
   #logReason(partition: string | undefined, error: unknown): void {
+    // A fault without a partition (of a cluster's node or a sentinel) is logged only before Redis is reached: later,
+    // it may not affect any call.
     const outage = this.#initialOutage ?? this.#openBreakers.get(partition ?? '')
     if (outage === undefined) return
     outage.reason = outageReason(error)
@@ -136,6 +147,7 @@ export class CircuitBreakers {
     for (const [partition, outage] of this.#openBreakers) void this.#probe(outage, partition)
   }
 
+  /** Without a partition, the probe checks whether Redis can be reached for the first time. */
   async #probe(outage: Outage, partition?: string): Promise<void> {
     const { counterName } = outage
     // Without this, the late error of one probe would close the connection over which the next probe
@@ -145,12 +157,12 @@ export class CircuitBreakers {
     try {
       // The probe is one call with a limit of 0 (see `ARGV` in consume.lua): the script uses all its commands, but
       // counts nothing.
-      await this.send(partition ?? '', [counterName], [PROBE_EXPIRES_MS, '0 1 0 0 0'])
+      await this.send(partition ?? '', [counterName], [PROBE_COUNTER_TTL_MS, '0 1 0 0 0'])
       this.#closeBreaker(partition)
     } catch (error) {
       const failsRepeatedly =
-        outage.reason === NOT_CONNECTED_YET && ++this.#probesFailed > PROBES_SILENT
-      // If the connection cannot be opened, the connection itself reports a more precise reason.
+        outage.reason === NOT_CONNECTED_YET && ++this.#initialProbesFailed > EXPECTED_FAILED_PROBES
+      // Other errors are not logged here: if no connection can be opened, the store's `onFault` has the precise reason.
       if (isErrorReply(error) || failsRepeatedly) this.#logReason(partition, error)
       this.#log.debug({ partition, reason: outageReason(error) }, 'redis is still unavailable')
       if (partition !== undefined) this.#store.reconnect(partition, error)
@@ -173,29 +185,29 @@ export class CircuitBreakers {
 type Reject = (error: unknown) => void
 
 /**
- * Calls that wait for Redis, in an array of slots. An `AbortSignal` is not used, because its listeners form a
- * linked list: once a listener had reached V8's old generation, it kept all later listeners and their calls
+ * Calls that wait for Redis, in an array whose indexes are reused. An `AbortSignal` is not used, because its listeners
+ * form a linked list: once a listener had reached V8's old generation, it kept all later listeners and their calls
  * alive.
  */
 class PendingCalls {
-  readonly #slots: (Reject | undefined)[] = []
-  readonly #free: number[] = []
+  readonly #rejects: (Reject | undefined)[] = []
+  readonly #freeIndexes: number[] = []
 
-  /** Returns the slot. */
+  /** Returns the index with which the call is deleted. */
   add(reject: Reject): number {
-    const slot = this.#free.pop() ?? this.#slots.length
-    this.#slots[slot] = reject
-    return slot
+    const index = this.#freeIndexes.pop() ?? this.#rejects.length
+    this.#rejects[index] = reject
+    return index
   }
 
-  delete(slot: number): void {
-    this.#slots[slot] = undefined
-    this.#free.push(slot)
+  delete(index: number): void {
+    this.#rejects[index] = undefined
+    this.#freeIndexes.push(index)
   }
 
-  /** A rejected call frees its slot itself, once its command has ended. */
+  /** Does not delete the calls: `send` deletes each of them when the store's promise for it has settled. */
   rejectAll(error: unknown): void {
-    for (const reject of this.#slots) reject?.(error)
+    for (const reject of this.#rejects) reject?.(error)
   }
 }
 

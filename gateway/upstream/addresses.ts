@@ -11,9 +11,10 @@ import type { Logger } from '../../shared/process/log.ts'
 
 /** How often host names are resolved; the system's resolver may cache the results. */
 const RESOLVE_INTERVAL_MS = 5_000
+/** How long an address may take to accept the connection that tests it. */
 const CONNECT_TIMEOUT_MS = 1_000
-/** A refused connection causes a resolution only if the last one began longer ago than this. */
-const RESOLVE_AGAIN_MS = 1_000
+/** A refused connection causes a resolution only if the last resolution began longer ago than this. */
+const RESOLVE_AGAIN_AFTER_MS = 1_000
 
 export interface BackendAddress {
   /**
@@ -37,7 +38,10 @@ export type Resolve = (name: string) => Promise<readonly LookupAddress[]>
 export interface BackendAddresses {
   current(): readonly BackendAddress[]
   onChange(listener: () => void): void
-  /** Resolves the names again, because an address refused a connection. See `RESOLVE_AGAIN_MS`. */
+  /**
+   * Resolves the names again, because an address refused a connection. Does nothing if the last resolution began less
+   * than `RESOLVE_AGAIN_AFTER_MS` ago.
+   */
   refresh(): void
   close(): void
 }
@@ -54,6 +58,7 @@ export interface BackendAddressesOptions {
  * "BACKEND_URLS".
  */
 export function parseBackendUrl(text: string): string {
+  // A socket can be written as unix:/path, unix:///path or http+unix:///path.
   const [, path] = /^(?:http\+unix:\/\/|unix:(?:\/\/)?)(\/[^?#]+)$/.exec(text) ?? []
   if (path !== undefined) return `unix:${path}`
   const url = URL.parse(text)
@@ -70,8 +75,8 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
   const failing = new Set<string>()
   const resolving = new Set<string>()
   const addressesByUrl = new Map<string, readonly BackendAddress[]>()
-  const namedUrls = urls.filter((url) => !isFixed(url))
-  for (const url of urls) addressesByUrl.set(url, isFixed(url) ? [fixedAddress(url)] : [])
+  const namedUrls = urls.filter((url) => !hasFixedAddress(url))
+  for (const url of urls) addressesByUrl.set(url, hasFixedAddress(url) ? [fixedAddress(url)] : [])
   let resolutionBeganAt = Number.NEGATIVE_INFINITY
 
   async function resolveOne(url: string): Promise<void> {
@@ -109,6 +114,7 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
   const timer = setInterval(resolveAll, RESOLVE_INTERVAL_MS)
   resolveAll()
   return {
+    // Two names may have the same address, which is one backend.
     current: () => [
       ...new Map(
         [...addressesByUrl.values()].flat().map((address) => [address.url, address]),
@@ -116,7 +122,7 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
     ],
     onChange: (listener) => void listeners.push(listener),
     refresh() {
-      if (performance.now() - resolutionBeganAt > RESOLVE_AGAIN_MS) resolveAll()
+      if (performance.now() - resolutionBeganAt > RESOLVE_AGAIN_AFTER_MS) resolveAll()
     },
     close: () => clearInterval(timer),
   }
@@ -131,7 +137,8 @@ export function noBackendKnown(): Problem {
 
 const lookUpAll: Resolve = (name) => dns.lookup(name, { all: true, order: 'verbatim' })
 
-function isFixed(url: string): boolean {
+/** Whether the URL has an IP address or a socket instead of a name that must be resolved. */
+function hasFixedAddress(url: string): boolean {
   return url.startsWith('unix:') || isIP(withoutBrackets(new URL(url).hostname)) !== 0
 }
 

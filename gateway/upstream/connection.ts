@@ -14,13 +14,19 @@ export interface BackendRequest {
 
 /** Handles the response to a request. The last call is either `onEnd` or `onError`. */
 export interface ResponseHandler {
-  /** Called right before the request is sent over the connection. If it returns false, the request is not sent. */
+  /**
+   * Called by the pool right before it sends the request over the connection. If this returns false, e.g. because the
+   * request was aborted while it was queued, the pool does not send the request.
+   */
   onSend(connection: BackendConnection): boolean
   /** Called when the first byte of the response has arrived. */
   onBegin(): void
-  /** See `ResponseReceiver`. */
+  /**
+   * Called for every head, including informational responses (1xx). In `fields`, names in lower case and values
+   * alternate. `length` is the length of the body in bytes; undefined if it is not known yet.
+   */
   onHead(status: number, fields: readonly string[], length: number | undefined): void
-  /** `part` is valid only until this returns: the connections share their read buffer. */
+  /** `part` is valid only until this method returns, because all connections share one read buffer. */
   onData(part: Buffer): void
   onEnd(): void
   onError(error: Error): void
@@ -52,7 +58,7 @@ export class BackendConnection {
   readonly #options: BackendConnectionOptions
   readonly #reader: ResponseReader
   #handler: ResponseHandler | undefined
-  #hasBegun = false
+  #hasResponseBegun = false
 
   constructor(options: BackendConnectionOptions) {
     const { socket } = options
@@ -75,14 +81,18 @@ export class BackendConnection {
     return !this.#socket.destroyed
   }
 
-  /** How long the backend keeps an idle connection open, according to its `Keep-Alive` header. */
+  /**
+   * How long the backend keeps an idle connection open, according to its latest `Keep-Alive` header; infinite if there
+   * was none.
+   */
   get keepAliveMs(): number {
     return this.#reader.keepAliveMs
   }
 
+  /** Must be called only while no other request is in progress. */
   send({ method, target, headers, body }: BackendRequest, handler: ResponseHandler): void {
     this.#handler = handler
-    this.#hasBegun = false
+    this.#hasResponseBegun = false
     this.#reader.expect(method)
     const hasBody = body.length > 0 || (method !== 'GET' && method !== 'HEAD')
     const fields = ['host', this.#options.host, ...headers]
@@ -111,12 +121,12 @@ export class BackendConnection {
     handler?.onError(reason)
   }
 
-  /** Parses bytes from the backend, whose memory the caller may reuse afterwards. */
+  /** Parses bytes from the backend. The caller may reuse their memory afterwards. */
   read(bytes: Buffer): void {
     // Bytes that no request expects could be mistaken for the next response.
     if (this.#handler === undefined) return void this.#socket.destroy()
-    if (!this.#hasBegun) {
-      this.#hasBegun = true
+    if (!this.#hasResponseBegun) {
+      this.#hasResponseBegun = true
       this.#handler.onBegin()
     }
     try {

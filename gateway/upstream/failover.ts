@@ -12,6 +12,7 @@ import type { Backend, Backends } from './backends.ts'
  */
 export async function sendWithFailover<B extends Backend, T>(
   backends: Pick<Backends, 'size' | 'markUnreachable'> & {
+    /** Returns `excluded` only if there is no other backend. */
     choose(excluded?: Backend): B
   },
   send: (backend: B) => Promise<T>,
@@ -43,8 +44,9 @@ export async function sendWithFailover<B extends Backend, T>(
 const MOVED = 'MOVED_TO_OTHER_BACKEND'
 
 /**
- * The request is moved to another backend, if there is one: it was still waiting for a connection, or it is an internal
- * request to which its backend has not responded.
+ * The gateway moves the request to another backend, if there is one, because the first backend is failing, or another
+ * backend has an idle connection. The request was still waiting for a connection, or is an internal request, such as a
+ * key look-up, to which the first backend has not responded.
  */
 export class MovedToOtherBackend extends Error {
   readonly code = MOVED
@@ -60,7 +62,7 @@ export function isMoved(error: unknown): boolean {
  * invalid. Nothing was sent to it.
  */
 export class BackendUnreachable extends Error {
-  /** The code of the system, of TLS or of undici, e.g. `ECONNREFUSED`. */
+  /** The error code of the operating system, TLS or undici (which opens the connections), e.g. `ECONNREFUSED`. */
   readonly code: unknown
 
   constructor(error: Error) {
