@@ -220,6 +220,7 @@ export async function findKeysByDigest(
   const candidateDigests = candidates.flat().map(({ digest }) => digest.toString())
   const rows = await selectKeys(reader).where('api_keys.digest', 'in', candidateDigests).execute()
   if (rows.length === 0) return digests.map(() => undefined)
+  // The rows are in no particular order. The row of each digest is the one with this digest, made with the same pepper.
   return candidates.map((peppered) =>
     rows.find((row) => {
       const stored = Buffer.from(row.digest)

@@ -86,6 +86,7 @@ export function startOutbox(deps: OutboxDeps): Worker {
     topic: NOTICES,
     everyMs: POLL_MS,
     log,
+    // Resolves with the milliseconds until the next round.
     async round() {
       if (await sendNotices(deps)) return 0
       const now = clock()

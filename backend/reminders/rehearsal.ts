@@ -26,6 +26,7 @@ export async function rehearse(deps: SendDeps, accountId?: string): Promise<Mess
   // Messages are sent one at a time, so that every rehearsal sends the same messages in the same order.
   const sendInOrder = () => sendRound(deps, 1, { accountId })
   for (let round = 0; round < ROUNDS_MAX; round++) {
+    // The first round plans all debtors with open invoices, even if they are not due to be planned.
     const { messages } = await runPlanning({ database, log }, clock(), {
       allDebtors: round === 0,
       accountId,

@@ -61,6 +61,7 @@ export const invoicePages: readonly SessionPage[] = [
 
 type FlashOf = (changed: InvoiceRow) => FlashName
 
+/** Reminders can be blocked again after a dispute, for the reason that applied before it. */
 function resolvedFlash({ chasing_status }: InvoiceRow): FlashName {
   return chasing_status === 'active' ? 'invoice_resolved' : 'invoice_resolved_blocked'
 }

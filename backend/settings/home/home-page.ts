@@ -205,8 +205,8 @@ function renderAges({ currency, ages }: DueByAge, today: string): Html {
 <thead class="unseen"><tr><th scope="col">Past due</th><th scope="col">Share</th><th scope="col">Invoices</th><th scope="col">Amount</th></tr></thead>
 <tbody>${AGES.map(({ name, from, to }, index) => {
     const { amount, invoices } = ages[index] ?? { amount: 0, invoices: 0 }
-    // `from` and `to` are days past due, so the earliest due date of an age is `to` days ago, and the latest `from` days
-    // ago. `due_before` is exclusive, so it is the day after the latest.
+    // `from` and `to` are days past due, so the earliest due date of an age is `to` days ago, and the latest is `from`
+    // days ago. `due_before` is exclusive, so it is the day after the latest.
     const query = new URLSearchParams({
       currency,
       ...(to !== null && { due_since: addDays(today, -to) }),
