@@ -4,7 +4,7 @@
  */
 import type { ServerRoute } from '@hapi/hapi'
 import Joi from 'joi'
-import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
+import { LOOK_UPS_PER_REQUEST_MAX } from '../../shared/contract/api-key.ts'
 import { PRINCIPAL_LIFETIME_MS, signPrincipal } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { callerOf } from '../api/caller.ts'
@@ -30,7 +30,7 @@ const DIGEST = Joi.string().pattern(/^[\w-]{43}$/)
 /** Gateways of version 0.1.0 also look up a single key, with `digest`. */
 const LOOK_UP = Joi.object<{ digest?: string; digests?: readonly string[] }>({
   digest: DIGEST,
-  digests: Joi.array().items(DIGEST).min(1).max(LOOK_UPS_MAX),
+  digests: Joi.array().items(DIGEST).min(1).max(LOOK_UPS_PER_REQUEST_MAX),
 })
   .xor('digest', 'digests')
   .prefs({ convert: false })

@@ -2,7 +2,8 @@
  * The set of client connections, with a total limit, a limit per client, and a limit on TLS handshakes. When
  * a new connection exceeds a limit, connections without a call in progress are closed: those of the client that
  * reached its limit, or else those of the clients that have the most. If none can be closed, the new connection
- * is refused. A client that opens thousands of connections therefore loses only its own connections.
+ * is refused. A client that opens thousands of connections therefore loses its own connections, and no other client
+ * loses any.
  */
 import type { Client } from './clients.ts'
 
@@ -22,9 +23,10 @@ const HANDSHAKES_SHARE = 1 / 10
 export interface ClientConnection {
   /** The client at the other end of the connection. */
   readonly peer: Client
+  /** Whether the connection is still in its TLS handshake. */
   readonly isHandshake: boolean
   /** Whether the key of the last call on the connection was cached. */
-  readonly isKnown: boolean
+  readonly isLastKeyKnown: boolean
   /** Whether at least one call has arrived on the connection. */
   readonly hasServed: boolean
   /** Whether a call is in progress. */
@@ -74,6 +76,7 @@ export class Connections<T extends ClientConnection> {
    */
   setMax(connectionsMax: number): void {
     this.#connectionsMax = connectionsMax
+    // Few are closed at a time, because each closing may change which clients have the most connections.
     const countMax = countClosedTogether(connectionsMax)
     const excess = () => this.#all.size - connectionsMax
     while (this.#close('connections', Math.min(countMax, excess())) > 0);
@@ -85,6 +88,7 @@ export class Connections<T extends ClientConnection> {
     const connectionsMax = this.#connectionsMax
     const clientConnectionsMax = this.#clientConnectionsMax
     const handshakesMax = connectionsMax * HANDSHAKES_SHARE
+    // The limit per client does not apply to a trusted proxy, which represents many clients.
     const canAdd =
       (!(peer.isLimited && peer.connections >= clientConnectionsMax) ||
         this.#makeRoom('client_connections', clientConnectionsMax, peer)) &&
@@ -172,7 +176,7 @@ function countClosedTogether(limit: number): number {
 const RANK_MAX = 2
 
 /** Connections of the lowest rank are closed first. */
-function rankOf({ hasServed, isKnown }: ClientConnection): number {
+function rankOf({ hasServed, isLastKeyKnown }: ClientConnection): number {
   if (!hasServed) return 0
-  return isKnown ? 2 : 1
+  return isLastKeyKnown ? 2 : 1
 }

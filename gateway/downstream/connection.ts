@@ -20,7 +20,7 @@ import { KEEP_ALIVE_MS } from './response.ts'
 import { ResponseWriter } from './response-writer.ts'
 
 /**
- * The longest time from the first byte of a request to the end of its head. For the first request, it begins
+ * The longest time from the first byte of a request to the end of its head. For the first request, the time begins
  * when the connection is opened.
  */
 const HEAD_TIMEOUT_MS = 10_000
@@ -45,6 +45,7 @@ export interface ConnectionContext {
   readonly responseTimeoutMs: number
   /** The minimum average rate of a body, in bytes per second. */
   readonly bodyRateMin: number
+  /** The average age at which the next response closes a connection. */
   readonly connectionAgeMs: number
   readonly budget: Budget
   /**
@@ -169,7 +170,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   /** Whether the key of its last call was cached. */
-  get isKnown(): boolean {
+  get isLastKeyKnown(): boolean {
     return this.#isLastKeyKnown
   }
 
@@ -199,6 +200,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     if (this.#body.isPending) this.#body.evict()
     else if (this.#call !== undefined && !this.#writer.isFlushing) this.#dropReadAhead()
     else {
+      // The memory is released now, because the `close` event that follows the reset comes later.
       releaseBuffer(this.#requests.clear())
       this.#body.end()
       this.#writer.releaseBytes()
@@ -232,6 +234,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     } else if (this.#body.isPending) {
       this.#readBody(bytes)
     } else if (!this.#body.isAbandoned) {
+      // Bytes after an abandoned body are dropped instead, because it is unknown where the next request begins.
       this.#requests.push(bytes)
       if (this.#isReadAheadDropped || !this.#updateMemory()) this.#dropReadAhead()
       else if (this.#requests.length > READ_AHEAD_BYTES_MAX) this.#socket.pause()

@@ -8,7 +8,7 @@ import { LRUCache } from 'lru-cache'
 import {
   API_KEY_LENGTH,
   digestApiKey,
-  LOOK_UPS_MAX,
+  LOOK_UPS_PER_REQUEST_MAX,
   parseApiKey,
 } from '../../shared/contract/api-key.ts'
 import { PRINCIPAL_LIFETIME_MS } from '../../shared/contract/principal.ts'
@@ -24,7 +24,7 @@ const KEYS_CACHED_MAX = 100_000
 const CACHED_MS = PRINCIPAL_LIFETIME_MS * 0.75
 /**
  * The minimum age at which a call causes its key to be refreshed in the background. The exact age differs per
- * key: otherwise all keys that were first used after a start would be refreshed at the same time.
+ * key: otherwise all keys that were first used right after the gateway's start would be refreshed at the same time.
  */
 const REFRESH_FROM_MS = CACHED_MS * (2 / 3)
 /**
@@ -47,7 +47,7 @@ const NEGATIVE_CACHE_MS = 60_000
 
 export interface Credential {
   readonly digest: string
-  /** The prefix of the key; empty if the key is cached. */
+  /** The prefix of the key, which only the look-up of an unknown key uses. Empty if the key is cached. */
   readonly prefix: string
   /** The result of an earlier look-up; undefined if it is not cached. */
   readonly cached: KnownKey | undefined
@@ -127,6 +127,7 @@ export class Authenticator {
     if (!isBearer || secret.length !== API_KEY_LENGTH) throw malformedKey()
     const digest = digestApiKey(secret)
     const cached = this.#cachedKeys.get(digest)
+    // The checksum of a cached key need not be checked again.
     if (cached !== undefined) return { digest, prefix: '', cached }
     const key = parseApiKey(secret)
     if (key === undefined) throw malformedKey()
@@ -139,8 +140,8 @@ export class Authenticator {
   }
 
   /**
-   * Returns the key in an `Authorization` header if it is cached, regardless of its age. Used only for heads
-   * that were rejected.
+   * Returns the key in an `Authorization` header if it is cached, regardless of when it was looked up. Used only for
+   * requests whose head was rejected, to show the limit of the key in the response.
    */
   peek(authorization: string | undefined): KnownKey | undefined {
     const secret = authorization?.slice(SCHEME.length)
@@ -220,7 +221,7 @@ export class Authenticator {
     const isFull = this.#refreshes >= REFRESHES_IN_FLIGHT_MAX
     if (isFull || now < this.#refreshFrom || this.#lookUps.has(digest)) return
     this.#due.add(digest)
-    if (this.#due.size === LOOK_UPS_MAX) this.#sendRefreshes()
+    if (this.#due.size === LOOK_UPS_PER_REQUEST_MAX) this.#sendRefreshes()
     else this.#refreshTimer ??= setTimeout(() => this.#sendRefreshes(), REFRESHES_GATHER_MS).unref()
   }
 

@@ -3,7 +3,7 @@
  * of the event loop are sent together. Without this, it would cost the backend more to confirm the key of a call beyond
  * the rate limit than to serve the call.
  */
-import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
+import { LOOK_UPS_PER_REQUEST_MAX } from '../../shared/contract/api-key.ts'
 import type { LookUpResult } from './look-up.ts'
 import { type LookUpMany, sendBatch, type WaitingLookUp } from './look-up-batch.ts'
 
@@ -26,8 +26,8 @@ export class KnownKeyLookUps {
   #send(): void {
     const lookUps = this.#waiting
     this.#waiting = []
-    for (let index = 0; index < lookUps.length; index += LOOK_UPS_MAX) {
-      void sendBatch(lookUps.slice(index, index + LOOK_UPS_MAX), this.#lookUpMany)
+    for (let index = 0; index < lookUps.length; index += LOOK_UPS_PER_REQUEST_MAX) {
+      void sendBatch(lookUps.slice(index, index + LOOK_UPS_PER_REQUEST_MAX), this.#lookUpMany)
     }
   }
 }

@@ -36,7 +36,7 @@ export type LookUpResult = KnownKey | KeyVerdict
 const LOOK_UP_PATH = '/internal/api-keys/look-up'
 
 /**
- * Looks up at most `LOOK_UPS_MAX` keys with one request, over the connections of `pool`. The results are in
+ * Looks up at most `LOOK_UPS_PER_REQUEST_MAX` keys with one request, over the connections of `pool`. The results are in
  * the order of the digests. Rejects with `Problem` 503 if there is no valid response: a key that could not be
  * checked must not get 401.
  */

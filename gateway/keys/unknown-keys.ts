@@ -4,7 +4,7 @@
  * each network in turn. Many look-ups are sent as one request. A flood of invented keys therefore costs the
  * backend little, and does not block the first call of a new key. After a start, every key is new to the gateway.
  */
-import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
+import { LOOK_UPS_PER_REQUEST_MAX } from '../../shared/contract/api-key.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { LookUpResult } from './look-up.ts'
@@ -78,7 +78,7 @@ export class UnknownKeyLookUps {
       this.#queues.delete(client)
       // The loop visits this client again, after the others.
       if (queue.length > 0) this.#queues.set(client, queue)
-      if (batch.length === LOOK_UPS_MAX) break
+      if (batch.length === LOOK_UPS_PER_REQUEST_MAX) break
     }
     this.#queuedLookUps -= batch.length
     return batch

@@ -17,7 +17,7 @@ const CHECKSUM_LENGTH = 6
 /** The number of characters of every key. */
 export const API_KEY_LENGTH = PREFIX_LENGTH + '_'.length + 43 + CHECKSUM_LENGTH
 /** The maximum number of keys that a gateway looks up with one request. */
-export const LOOK_UPS_MAX = 50
+export const LOOK_UPS_PER_REQUEST_MAX = 50
 const SHAPE = /^rcv_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}$/
 const SHAPE_WITHIN = /rcv_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}/
 
