@@ -123,7 +123,7 @@ export async function setStatus(
       `An account that is ${account.status} can become ${allowed.join(' or ')}, not ${status}.`,
     )
   }
-  const changed = await update(tx, account, { status }, actionContext)
+  const changed = await updateAndIncreaseRevision(tx, account, { status }, actionContext)
   await recordAudit(tx, actionContext, {
     accountId: id,
     action: 'account.status_changed',
@@ -155,7 +155,7 @@ export async function setScopeAllowance(
 ): Promise<AccountRow> {
   const account = await getAccount(tx, id)
   const allowance: readonly Scope[] | null = scopes === null ? null : parseScopes(scopes)
-  const changed = await update(
+  const changed = await updateAndIncreaseRevision(
     tx,
     account,
     { scope_allowance: allowance === null ? null : JSON.stringify(allowance) },
@@ -170,8 +170,8 @@ export async function setScopeAllowance(
   return changed
 }
 
-/** Also increases `revision`, as every change of the status and of the allowed scopes must. */
-async function update(
+/** Also increases `revision`, so that cached principals become invalid. */
+async function updateAndIncreaseRevision(
   tx: Transaction,
   account: AccountRow,
   change: Pick<AccountRow, 'status'> | Pick<AccountRow, 'scope_allowance'>,
@@ -212,7 +212,7 @@ function checkCurrency(text: string): string {
   throw new Problem('unsupported_currency', `${text} is not an ISO 4217 currency such as EUR.`)
 }
 
-/** Throws `Problem` `not_found`. */
+/** Sets whether Admins need a second factor. Throws `Problem` `not_found`. */
 export async function setSecondFactorPolicy(
   tx: Transaction,
   id: string,

@@ -1,7 +1,7 @@
 /**
  * The logo in an account's reminders: a PNG or JPEG, recognized by its bytes. SVG is rejected, since it can
- * contain scripts and references. Metadata is removed before a logo is stored. The id of a logo is the digest of
- * its content, so that a message keeps its logo when the account chooses another one.
+ * contain scripts and references to other files. Metadata is removed before a logo is stored. The id of a logo is the
+ * digest of its content. Another logo therefore has another id, and a message, which refers to the id, keeps its logo.
  */
 import { createHash } from 'node:crypto'
 import { imageSize } from 'image-size'
@@ -11,7 +11,7 @@ import { type Picture, parseJpeg, parsePng } from './logo-metadata.ts'
 
 /** The limit is low, because every reminder contains the logo. */
 export const LOGO_BYTES_MAX = 65_536
-/** Smaller images look blurred; larger ones only make mails larger. */
+/** The limits of both width and height. Smaller images look blurred; larger ones only make mails larger. */
 export const LOGO_PIXELS_MIN = 16
 export const LOGO_PIXELS_MAX = 2000
 
@@ -156,7 +156,7 @@ export async function insertLogo(
     .execute()
 }
 
-/** Deletes the logos that neither the account nor any of its messages uses. */
+/** Deletes the logos that no message uses, except the account's current logo (`accountLogoId`). */
 export async function deleteUnusedLogos(
   tx: Transaction,
   accountId: string,

@@ -7,7 +7,7 @@ import {
   findDemoAccount,
   findInvoiceForSampleCommand,
 } from '../demo/demo.ts'
-import { checkPassword } from '../users/password-rules.ts'
+import { checkPasswordLength } from '../users/password-rules.ts'
 import { createPasswords } from '../users/passwords.ts'
 import { type Command, defineCommand } from './command.ts'
 
@@ -52,7 +52,7 @@ export const demoCommands: readonly Command[] = [
       }
 
       async function createDemo(password: string) {
-        checkPassword(password)
+        checkPasswordLength(password)
         const passwordHash = await createPasswords().hash(password)
         return context.performAction((tx, actionContext) =>
           createDemoAccount(tx, passwordHash, actionContext),

@@ -22,7 +22,7 @@ export const erasureCommands: readonly Command[] = [
       const database = await context.database()
       const actionContext = { actor: OPERATOR, now: context.now, reason }
       const { debtor, wasErasedBefore, erased } = await eraseDebtor(database, ID, actionContext)
-      const isLogEmpty = await database.emptyLog()
+      const isLogEmpty = await database.emptyWriteAheadLog()
       const json = {
         id: ID,
         account_id: debtor.account_id,

@@ -14,12 +14,12 @@ import { COLUMNS_EXAMPLE, parseColumns } from './import/column-option.ts'
 import { createProgress, type Progress } from './import/progress.ts'
 
 /**
- * The whole file is kept in memory. 50 MB are about 500,000 rows, which take two to three months at the default
- * hourly limit.
+ * The whole file is kept in memory, so its size must be limited. 50 MB are about 500,000 rows. Importing them takes two
+ * to three months with the default rate limit of a key, so a larger limit would be of little use.
  */
 const FILE_BYTES_MAX = 50 * 1024 * 1024
-/** Enough to keep the service busy, and few enough to leave capacity for other clients. */
-const CONCURRENCY = 4
+/** Enough requests to keep the service busy, and few enough to leave capacity for other clients. */
+const CONCURRENT_REQUESTS = 4
 /**
  * One Ctrl-C reaches this process twice, from the terminal and from npm. A signal that follows the first within
  * this time is therefore not counted as a second Ctrl-C.
@@ -99,11 +99,11 @@ export const importCommands: readonly Command[] = [
       // The HTTP client takes 100 ms to load, which would delay every other command.
       const { createApi } = await import('./import/api.ts')
       const { importLedger } = await import('./import/import-ledger.ts')
-      return await untilSignalled(progress, async (stop) => {
+      return await stopOnSignal(progress, async (stop) => {
         const api = createApi({
           baseUrl,
           key,
-          connections: CONCURRENCY,
+          connections: CONCURRENT_REQUESTS,
           stop,
           onWait: (reason, untilMs) => progress.showWait(reason, untilMs),
         })
@@ -113,7 +113,7 @@ export const importCommands: readonly Command[] = [
             ledger,
             api,
             progress,
-            concurrency: CONCURRENCY,
+            concurrency: CONCURRENT_REQUESTS,
             chaseOverdue: values['chase-overdue'],
             dryRun: values['dry-run'],
           })
@@ -172,8 +172,11 @@ async function readKey(path: string | undefined, env: Context['env']): Promise<s
   return key.secret
 }
 
-/** The first Ctrl-C lets requests in flight finish; another one, more than a second later, ends the process. */
-async function untilSignalled(
+/**
+ * Runs `work`. The first Ctrl-C aborts `stop`, after which `work` only finishes the requests in flight. Another Ctrl-C,
+ * more than a second later, ends the process.
+ */
+async function stopOnSignal(
   progress: Progress,
   work: (stop: AbortSignal) => Promise<Output>,
 ): Promise<Output> {

@@ -1,6 +1,6 @@
 import { Problem } from '../../shared/contract/problem.ts'
 import { removeSecondFactors } from '../sessions/second-factor.ts'
-import { checkPassword } from '../users/password-rules.ts'
+import { checkPasswordLength } from '../users/password-rules.ts'
 import { createPasswords } from '../users/passwords.ts'
 import { createUser, findUserByEmail, ROLES } from '../users/users.ts'
 import { ACCOUNT, type Command, type Context, defineCommand, UsageError } from './command.ts'
@@ -41,7 +41,7 @@ export const userCommands: readonly Command[] = [
       const role = ROLES.find((candidate) => candidate === roleName)
       if (role === undefined) throw new UsageError(`--role must be ${ROLES.join(' or ')}`)
       const password = await passwordFrom(source, context)
-      checkPassword(password)
+      checkPasswordLength(password)
       const passwordHash = await createPasswords().hash(password)
       const user = await context.performAction((tx, actionContext) =>
         createUser(tx, { accountId: account, email, role, passwordHash }, actionContext),

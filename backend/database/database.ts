@@ -96,11 +96,11 @@ export interface OpenDatabase extends Database {
    */
   snapshot<T>(work: (read: Reader) => Promise<T>): Promise<T>
   /**
-   * Empties the log that a database keeps for recovery from a crash, so that its files no longer contain
+   * Empties the write-ahead log, which a database keeps for recovery from a crash, so that its files no longer contain
    * overwritten data. Returns false if a reader still uses the log. Always returns false on PostgreSQL, where
    * operators decide when the log is deleted.
    */
-  emptyLog(): Promise<boolean>
+  emptyWriteAheadLog(): Promise<boolean>
   /**
    * The reason for which the last transactions were lost (e.g. a full disk), until the next commit; or the reason for
    * which commits wait at present.

@@ -75,8 +75,8 @@ async function countRows(read: Reader, table: ExportedTable, accountId: string):
   return Number(rows)
 }
 
-function selectOwned(read: Reader, { name, owned }: ExportedTable, accountId: string) {
-  const condition = owned?.(accountId) ?? sql<boolean>`account_id = ${accountId}`
+function selectOwned(read: Reader, { name, ownedBy }: ExportedTable, accountId: string) {
+  const condition = ownedBy?.(accountId) ?? sql<boolean>`account_id = ${accountId}`
   return readAnyTable(read).selectFrom(name).where(condition)
 }
 

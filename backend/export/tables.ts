@@ -9,8 +9,8 @@ export interface ExportedTable {
   readonly name: string
   /** The columns of the primary key, in order. */
   readonly key: readonly string[]
-  /** Returns the condition for the account's rows. Without it, the table has the column `account_id`. */
-  owned?(accountId: string): RawBuilder<SqlBool>
+  /** Returns the condition for the account's rows. Absent if the table has the column `account_id`. */
+  ownedBy?(accountId: string): RawBuilder<SqlBool>
   /** The columns whose text is JSON. They are exported as JSON. */
   readonly json?: readonly string[]
   /** The columns that are not exported. */
@@ -25,7 +25,7 @@ export const EXPORTED_TABLES: readonly ExportedTable[] = [
   {
     name: 'accounts',
     key: ['id'],
-    owned: (accountId) => sql`id = ${accountId}`,
+    ownedBy: (accountId) => sql`id = ${accountId}`,
     json: ['scope_allowance'],
     withheld: ['revision'],
   },
@@ -44,9 +44,9 @@ export const EXPORTED_TABLES: readonly ExportedTable[] = [
     json: ['granted_scopes', 'allowed_addresses'],
     withheld: ['digest', 'pepper_version', 'revision'],
   },
-  { name: 'key_usage', key: ['key_id', 'hour', 'status_class'], owned: BY_API_KEY },
-  { name: 'key_errors', key: ['key_id', 'day', 'code'], owned: BY_API_KEY },
-  { name: 'key_operations', key: ['key_id', 'hour', 'operation'], owned: BY_API_KEY },
+  { name: 'key_usage', key: ['key_id', 'hour', 'status_class'], ownedBy: BY_API_KEY },
+  { name: 'key_errors', key: ['key_id', 'day', 'code'], ownedBy: BY_API_KEY },
+  { name: 'key_operations', key: ['key_id', 'hour', 'operation'], ownedBy: BY_API_KEY },
   { name: 'audit_log', key: ['id'], json: ['detail'] },
   { name: 'payment_details', key: ['account_id', 'currency'] },
   { name: 'account_logos', key: ['account_id', 'id'] },
@@ -60,7 +60,7 @@ export const EXPORTED_TABLES: readonly ExportedTable[] = [
   {
     name: 'kill_switches',
     key: ['scope'],
-    owned: (accountId) => sql`scope = ${accountId}`,
+    ownedBy: (accountId) => sql`scope = ${accountId}`,
     json: ['changed_by'],
   },
   {

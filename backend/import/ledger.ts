@@ -72,12 +72,12 @@ export interface LedgerOptions {
 
 /** The API's minimum of `received_on`. */
 const SETTLED_ON_MIN = '2000-01-01'
-/**
- * The external id of a payment is `settlement:`, followed by the external id of the invoice, and has at most
- * 128 characters.
- */
-const INVOICE_EXTERNAL_ID_MAX = 128 - 'settlement:'.length
-/** The number of rows that are validated at a time. */
+/** The API's maximum length of an external id. */
+const EXTERNAL_ID_MAX = 128
+/** The prefix of the external ids of the payments that imports create. The external id of the invoice follows it. */
+const PAYMENT_PREFIX = 'settlement:'
+const INVOICE_EXTERNAL_ID_MAX = EXTERNAL_ID_MAX - PAYMENT_PREFIX.length
+/** The number of rows that are validated before the process responds to other requests. */
 const SLICE_ROWS = 50
 /** The maximum number of errors that are shown. Further errors usually have the same cause. */
 const ERRORS_SHOWN_MAX = 1000
@@ -144,9 +144,9 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
   }
 }
 
-/** Returns the external id of an invoice's payment. The prefix marks payments that imports create. */
+/** Returns the external id of the payment that settles an imported invoice. */
 export function paymentExternalIdOf(invoice: LedgerInvoice): string {
-  return `settlement:${invoice.externalId}`
+  return `${PAYMENT_PREFIX}${invoice.externalId}`
 }
 
 interface Row {
@@ -195,10 +195,11 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   }
   const externalId = toExternalId(number ?? '')
   const customerExternalId = toExternalId(customer ?? '')
+  // `toExternalId` encodes each space and each "%" as three characters, so a valid text may become too long.
   if (externalId.length > INVOICE_EXTERNAL_ID_MAX) {
     reject(`${named('number')} has too many spaces and "%"`)
   }
-  if (customerExternalId.length > 128) reject(`${named('customer')} is too long`)
+  if (customerExternalId.length > EXTERNAL_ID_MAX) reject(`${named('customer')} is too long`)
 
   if (code === undefined && cell('currency') === '') reject(`${named('currency')} is empty`)
   for (const field of REQUIRED_FIELDS) if (cell(field) === '') reject(`${named(field)} is empty`)
@@ -234,7 +235,7 @@ const NUMBER = text({ max: 64 })
 const CUSTOMER = text({ max: 128 })
 const NAME = text({ max: 200, trim: true })
 
-/** Other files may have a column `ID` too, with any text. */
+/** The format of `serviceId`. A file that Settings did not export may have any other text in a column `ID`. */
 const INVOICE_ID = /^inv_[0-9A-HJKMNP-TV-Z]{26}$/
 
 /** The rules that depend on the options of the import. */

@@ -1,7 +1,7 @@
 /**
- * The challenges that passkeys sign. Each challenge is valid once, for a few minutes, and only for the browser
- * and the purpose that it was issued for. Challenges are in the database, since another backend may receive
- * the response.
+ * The challenges that passkeys sign. Each challenge is valid once, for a few minutes, and only for the browser, the
+ * purpose and the user that it was issued for. Challenges are stored in the database, since the browser's response may
+ * reach another backend than the one that issued the challenge.
  */
 import type { Transaction } from '../database/tables.ts'
 import { hashToken } from '../users/tokens.ts'
@@ -51,12 +51,15 @@ export async function consumeChallenge(
   return numDeletedRows === 1n
 }
 
-/** Returns the challenge that the browser signed; an empty text if the data cannot be parsed. */
+/**
+ * Returns the challenge that the passkey is said to have signed; an empty text if the data cannot be parsed. The
+ * signature still has to be verified.
+ */
 export function challengeIn(clientDataJSON: string): string {
   try {
     const data: unknown = JSON.parse(Buffer.from(clientDataJSON, 'base64url').toString())
-    const challenge = typeof data === 'object' && data !== null && 'challenge' in data
-    return challenge && typeof data.challenge === 'string' ? data.challenge : ''
+    const hasChallenge = typeof data === 'object' && data !== null && 'challenge' in data
+    return hasChallenge && typeof data.challenge === 'string' ? data.challenge : ''
   } catch {
     return ''
   }

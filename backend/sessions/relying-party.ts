@@ -27,7 +27,7 @@ export interface RelyingParty {
 /** The time that a person has to unlock the passkey. */
 export const PROMPT_MS = 5 * 60_000
 
-/** The parts of a passkey that verification needs. */
+/** The parts of a passkey that this file needs to create options and to verify responses. */
 export type Credential = Pick<
   PasskeyRow,
   'credential_id' | 'public_key' | 'sign_count' | 'transports'
@@ -52,7 +52,10 @@ export function relyingPartyOf(baseUrl: string): RelyingParty | undefined {
   return isAddress ? undefined : { id: hostname, origin: new URL(baseUrl).origin }
 }
 
-/** Requires a discoverable credential, so that every passkey can also replace the password. */
+/**
+ * Returns the options for adding a passkey to the user, who already has those in `existing`. Requires a discoverable
+ * credential, so that every passkey can be used without a password, and not only as the second factor after it.
+ */
 export async function creationOptions(
   { id }: RelyingParty,
   user: { readonly id: string; readonly email: string },
@@ -72,7 +75,10 @@ export async function creationOptions(
   })
 }
 
-/** With no `allowed` credentials, the browser offers every passkey that it has for this service. */
+/**
+ * Returns the options for using one of the `allowed` passkeys. If `allowed` is empty, the browser offers every passkey
+ * that it has for this service.
+ */
 export async function requestOptions(
   { id }: RelyingParty,
   allowed: readonly Credential[],
@@ -115,7 +121,10 @@ export async function verifyCreation(
   }
 }
 
-/** Returns the passkey's new signature counter; undefined if the response is not valid or the counter is too low. */
+/**
+ * Returns the passkey's new signature counter; undefined if the response is not valid, or if a counter that is in use
+ * (not 0) has not increased, which indicates that the passkey was copied.
+ */
 export async function verifyUse(
   { id, origin }: RelyingParty,
   response: AuthenticationResponseJSON,

@@ -30,7 +30,7 @@ import { passkeyLoginPages } from './login/passkey-login-routes.ts'
 import { passkeyPages } from './login/passkey-routes.ts'
 import { resetPages } from './login/reset-routes.ts'
 import { secondFactorPages } from './login/second-factor-routes.ts'
-import { ownSessionPages } from './login/session-routes.ts'
+import { sessionListPages } from './login/session-routes.ts'
 import { allocatePages } from './money/allocate.ts'
 import { creditPages } from './money/credit.ts'
 import { recordPaymentPages } from './money/record-payment.ts'
@@ -86,7 +86,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...invoiceListPages,
     ...paymentListPages,
     ...sessionPages,
-    ...ownSessionPages,
+    ...sessionListPages,
     ...secondFactorPages,
     ...passkeyPages,
     ...noticePages,
@@ -129,7 +129,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
   ]
 }
 
-/** Handles the requests that no other route handles. */
+/** Returns routes for all requests to Settings that no other route handles. */
 function everyPath(handler: NonNullable<ServerRoute['handler']>): ServerRoute[] {
   return ['/settings', '/settings/{path*}'].map((path) => ({ method: '*', path, handler }))
 }

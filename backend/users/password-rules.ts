@@ -7,19 +7,23 @@ import { COMMON_PASSWORDS } from './common-passwords.ts'
 const LENGTH_MIN = 8
 const LENGTH_MAX = 256
 
-/** Checks only the length. Throws `Problem` `validation_failed`. */
-export function checkPassword(password: string): void {
+/** For passwords that operators set. Throws `Problem` `validation_failed`. */
+export function checkPasswordLength(password: string): void {
   const detail = lengthError(password)
   if (detail !== undefined) throw new Problem('validation_failed', detail)
 }
 
-/** Checks a password that a user has chosen. Also rejects the passwords that attackers try first. */
+/**
+ * Checks a password that a user has chosen. Also rejects the passwords that attackers try first. `email` is the user's
+ * address in lower case, as it is stored. `pointer` is the field of the password, for the error.
+ */
 export function checkChosenPassword(password: string, email: string, pointer: string): void {
   const lower = normalizeText(password, 'NFKC').toLowerCase()
-  const isGuessed = COMMON_PASSWORDS.has(lower) || lower === email || lower === email.split('@')[0]
+  const isEasyToGuess =
+    COMMON_PASSWORDS.has(lower) || lower === email || lower === email.split('@')[0]
   const detail =
     lengthError(password) ??
-    (isGuessed ? 'This password is easy to guess. Choose another password.' : undefined)
+    (isEasyToGuess ? 'This password is easy to guess. Choose another password.' : undefined)
   if (detail === undefined) return
   throw enteredValuesProblem([{ pointer, code: 'invalid_format', detail }])
 }

@@ -206,7 +206,7 @@ class PostgresDatabase implements OpenDatabase {
     }
   }
 
-  async emptyLog(): Promise<boolean> {
+  async emptyWriteAheadLog(): Promise<boolean> {
     return false
   }
 

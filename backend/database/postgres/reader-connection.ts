@@ -40,7 +40,7 @@ export class ReaderConnection {
     return this.#client !== undefined
   }
 
-  /** Whether a full server rejected the connection a moment ago. */
+  /** Whether the server rejected the connection less than `FULL_RETRY_MS` ago because it had too many others. */
   get isRejected(): boolean {
     return this.#isRejected
   }
@@ -59,7 +59,8 @@ export class ReaderConnection {
       )
       return { fields, rows }
     } catch (error) {
-      // The server reports the end of a session before it closes the connection.
+      // The server reports the end of a session before it closes the connection. Without this, the next statement would
+      // be sent over the connection that is about to be closed.
       if (client === this.#client && errorKindOf(error) === 'lost') this.drop()
       throw error
     } finally {

@@ -1,4 +1,4 @@
-/** SQLite: one backend on one file, and the command line beside it. */
+/** Opens an SQLite file, which only one backend may open, and any number of operators' commands beside it. */
 import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { sql } from 'kysely'
@@ -35,9 +35,11 @@ export async function openSqlite(
   const lock = openedBy === 'backend' ? await lockForBackend(path) : undefined
   try {
     const migrated = await migrateFile(path, { progress, mayMigrate: openedBy !== 'operator' })
+    const assertOutsideTransaction = () =>
+      queue.assertOutside('Code inside a transaction must read through the transaction')
     const readers = new SqliteReaders(
       await Promise.all(Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read'))),
-      () => queue.assertOutside('Code inside a transaction must read through the transaction'),
+      assertOutsideTransaction,
     )
     const queue = new WriteQueue({
       open: () => SqliteConnection.open(path, 'write'),
@@ -63,13 +65,14 @@ export async function openSqlite(
           collectAnnouncements(tx, topics)
           return work(tx)
         }, accountId)
+        // The transaction is now committed.
         listeners.call(topics)
         return value
       },
       listen: (topic, listener) => listeners.add(topic, listener),
       migrated,
       snapshot: (work) => readSnapshot(path, work),
-      emptyLog: () => emptyLog(path),
+      emptyWriteAheadLog: () => emptyWriteAheadLog(path),
       clockFault: undefined,
       get fault() {
         return queue.fault
@@ -99,14 +102,15 @@ function createFile(path: string): void {
 }
 
 /**
- * An error of the environment is wrapped in a problem for clients of the API. Operators need the file and the cause.
+ * An error of the environment, e.g. a missing permission, arrives wrapped in a `Problem`, whose text is for clients of
+ * the API. Operators need the file and the cause instead.
  */
 function withPath(path: string, error: unknown): unknown {
   if (!(error instanceof Problem) || !(error.cause instanceof Error)) return error
   return new Error(`The database ${path} cannot be used: ${error.cause.message}`)
 }
 
-/** While the snapshot is open, the log cannot be emptied, and grows. */
+/** While the snapshot is open, the write-ahead log cannot be emptied, and grows. */
 async function readSnapshot<T>(path: string, work: (read: Reader) => Promise<T>): Promise<T> {
   const connection = await SqliteConnection.open(path, 'read')
   try {
@@ -117,7 +121,7 @@ async function readSnapshot<T>(path: string, work: (read: Reader) => Promise<T>)
   }
 }
 
-async function emptyLog(path: string): Promise<boolean> {
+async function emptyWriteAheadLog(path: string): Promise<boolean> {
   const connection = await SqliteConnection.open(path, 'write')
   try {
     const db = kyselyOnConnection<unknown>(connection)
@@ -135,8 +139,8 @@ function lockForBackend(path: string) {
 }
 
 /**
- * SQLite would create a file that all users can read; its WAL gets the same mode as the file. An existing file
- * is not opened, because closing it again would release this process's locks on it.
+ * SQLite itself would create a file that all users can read. Its write-ahead log gets the same mode as the file. An
+ * existing file is not opened, because closing it again would release this process's locks on it.
  */
 function createPrivately(path: string): void {
   try {

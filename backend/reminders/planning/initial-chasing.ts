@@ -23,9 +23,10 @@ export async function initialChasing(
       ladder: readLadder(debtor.ladder) ?? ladder,
       workingTime,
       chaseFrom,
+      // A refusal changes only the fields of an invoice for which it has already been logged.
       refusal: undefined,
       lastSentOn: lastSentAt === null ? null : workingTime.dayOf(new Date(lastSentAt)),
-      // Only the chasing fields are needed, so no routine message is planned.
+      // Only the chasing fields are needed. With `true`, the planner does not plan the first message of the invoice.
       hasScheduledMessage: true,
       invoices: [{ ...NEVER_CHASED, id, due_date }],
     },

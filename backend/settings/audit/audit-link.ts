@@ -2,7 +2,10 @@
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 
-/** Returns undefined for Members, who cannot see the audit log. The log should have an action on the record. */
+/**
+ * Returns undefined for Members, who cannot see the audit log. Callers should render the link only if the log contains
+ * an action on the record: otherwise it leads to an empty list.
+ */
 export function renderAuditLink({ user }: Session, subjectId: string): Html | undefined {
   if (user.role !== 'admin') return undefined
   return html`<p><a href="/settings/audit-log?subject_id=${subjectId}">Who changed this</a></p>`

@@ -15,8 +15,11 @@ import { exactTime, plural } from '../shell/words.ts'
 export const IMPORTS_PATH = '/settings/imports'
 const SECTION = '/settings/customers'
 
-/** How many records are listed for each reason at most. The page states only the number of the others. */
-const SHOWN_MAX = 50
+/** The maximum number of kept records that the page lists for each reason. It states only the number of the others. */
+const KEPT_SHOWN_MAX = 50
+
+/** The kinds of records that an import creates, and that can be taken back. Corrections of older records cannot. */
+const CREATED_KINDS = ['customer', 'invoice', 'payment'] as const
 
 interface ImportsView {
   /** The `limit` in the URL, which the link to the next page repeats. */
@@ -44,7 +47,7 @@ ${
           html`<tr><th scope="row" data-label="File"><a href="${IMPORTS_PATH}/${id}" translate="no">${file_name}</a></th>
 <td data-label="Imported"><time datetime="${created_at}">${exactTime(created_at, timezone)}</time></td>
 <td data-label="By" translate="no">${imported_by}</td>
-${(['customer', 'invoice', 'payment'] as const).map((kind) => html`<td data-label="${KIND_WORDS[kind].title}" class="amount">${counts[kind].all.toLocaleString('en')}</td>`)}
+${CREATED_KINDS.map((kind) => html`<td data-label="${KIND_WORDS[kind].title}" class="amount">${counts[kind].all.toLocaleString('en')}</td>`)}
 <td data-label="Status">${renderStatus(counts)}</td></tr>`,
       )}</tbody></table>`
 }
@@ -62,7 +65,7 @@ const KIND_WORDS: Readonly<
 }
 
 function renderStatus(counts: ImportCounts): Html {
-  const created = (['customer', 'invoice', 'payment'] as const).map((kind) => counts[kind])
+  const created = CREATED_KINDS.map((kind) => counts[kind])
   const all = created.reduce((sum, count) => sum + count.all, 0)
   const takenBack = created.reduce((sum, count) => sum + count.takenBack, 0)
   if (takenBack === 0) return html`<span class="badge active">Recorded</span>`
@@ -87,13 +90,17 @@ export interface TakeBackView {
   readonly timezone: string
   readonly isAdmin: boolean
   /**
-   * Present after a request that takes records back: how many records it and the earlier requests took back, and
-   * whether it was the last request.
+   * Present on the page after a request that takes records back. `done` is the number of records that this and the
+   * earlier requests took back. `isComplete` is false if records remain for another request, because each request has
+   * only a limited time.
    */
   readonly progress?: { readonly done: number; readonly isComplete: boolean }
 }
 
-/** With `data-continue`, the script presses the button immediately, so that no further click is needed. */
+/**
+ * If records remain for another request, the form has the attribute `data-continue`: the page's script then submits it
+ * immediately, so that no further click is needed.
+ */
 export function renderImport(frame: Frame, view: TakeBackView): Html {
   const { row, plan, timezone, isAdmin, progress } = view
   const { counts } = row
@@ -103,7 +110,7 @@ export function renderImport(frame: Frame, view: TakeBackView): Html {
 <section class="card"><dl class="facts">
 <div><dt>Imported</dt><dd><time datetime="${row.created_at}">${exactTime(row.created_at, timezone)}</time></dd></div>
 <div><dt>By</dt><dd translate="no">${row.imported_by}</dd></div>
-${(['customer', 'invoice', 'payment'] as const).map(
+${CREATED_KINDS.map(
   (kind) =>
     html`<div><dt>${KIND_WORDS[kind].title}</dt><dd>${counts[kind].all.toLocaleString('en')}${counts[kind].takenBack > 0 && html` <span class="hint">${counts[kind].takenBack.toLocaleString('en')} taken back</span>`}</dd></div>`,
 )}
@@ -134,8 +141,8 @@ function renderKept(kept: readonly KeptRecord[]): Html {
 ${byReason.map(
   ([reason, records]) =>
     html`<section class="card"><h3>${REASON_WORDS[reason]}</h3>
-<ul class="plain">${records.slice(0, SHOWN_MAX).map(({ id, kind, name }) => html`<li><a href="${pathOf(id)}" translate="no">${name}</a> <span class="hint">${KIND_WORDS[kind].one}</span></li>`)}</ul>
-${records.length > SHOWN_MAX && html`<p class="hint">And ${(records.length - SHOWN_MAX).toLocaleString('en')} more.</p>`}</section>`,
+<ul class="plain">${records.slice(0, KEPT_SHOWN_MAX).map(({ id, kind, name }) => html`<li><a href="${pathOf(id)}" translate="no">${name}</a> <span class="hint">${KIND_WORDS[kind].one}</span></li>`)}</ul>
+${records.length > KEPT_SHOWN_MAX && html`<p class="hint">And ${(records.length - KEPT_SHOWN_MAX).toLocaleString('en')} more.</p>`}</section>`,
 )}</section>`
 }
 

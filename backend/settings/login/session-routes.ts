@@ -9,7 +9,7 @@ import type { SessionPage } from '../shell/page-request.ts'
 import { CONFIRM_PATH, confirmPassword, renderPasswordForm } from '../shell/recent-password.ts'
 import type { Frame } from '../shell/response.ts'
 
-export const ownSessionPages: readonly SessionPage[] = [
+export const sessionListPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/sessions',

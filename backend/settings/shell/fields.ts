@@ -32,21 +32,24 @@ export const PASSWORD = 'password'
 export const FORM_USER = 'form_user'
 
 /**
- * The fields that a form does not repeat from another form: the repeating form has a CSRF token and a user of its own,
- * and the password is secret.
+ * The fields that are not copied to a form that sends the fields of an earlier form again. Such a form adds a CSRF
+ * token and the user itself, and the password is secret.
  */
-const OWN_FIELDS: readonly string[] = ['csrf_token', FORM_USER, PASSWORD]
+const UNREPEATED_FIELDS: readonly string[] = ['csrf_token', FORM_USER, PASSWORD]
 
 /** A field as it was sent. */
 export type FieldEntry = readonly [name: string, values: readonly string[]]
 
+/** The values that a form showed at first, by field: the parsed content of the field `SHOWN`. */
 type FirstValues = ReadonlyMap<string, readonly string[] | string>
 
+/** The same values as JSON, for the field `SHOWN`. */
 export type ShownValues = Readonly<Record<string, string | readonly string[]>>
 
+/** The fields that a page expects. A request with any other field is rejected. */
 export interface Expected {
   readonly texts?: readonly string[]
-  /** Texts that no other form may repeat, such as passwords and codes. */
+  /** Texts that are never copied to another form, such as passwords and codes. */
   readonly secrets?: readonly string[]
   readonly lists?: readonly string[]
   readonly numbers?: readonly string[]
@@ -87,7 +90,7 @@ export class Fields {
     const shown = isJson ? undefined : sent.get(SHOWN)?.[0]
     this.isJson = isJson
     this.#sent = sent
-    this.#unrepeated = [...OWN_FIELDS, ...secrets]
+    this.#unrepeated = [...UNREPEATED_FIELDS, ...secrets]
     this.#first = shown === undefined ? new Map() : parseShown(shown)
     this.#values = omitUnchanged(sent, this.#first)
   }
@@ -216,10 +219,10 @@ const ANY_TEXT = joi
   .string()
   .allow('')
   .pattern(/^[^\0\p{Cs}]*$/u, 'text without NUL and lone surrogates')
+/** In a text or list, null counts as not sent. In a number, null is a value: it means that there is no number. */
 const FIELD_SCHEMAS = {
   texts: ANY_TEXT.empty(null),
   lists: joi.array().items(ANY_TEXT).empty(null),
-  // Null means that there is no number.
   numbers: joi.number().integer().allow(null),
 } satisfies Record<'texts' | 'lists' | 'numbers', AnySchema>
 
@@ -330,6 +333,7 @@ function fieldsOfForm(
   if (pairs.length > FORM_FIELDS_MAX) throw badForm('The form has too many fields.')
   for (const [name, raw] of pairs) {
     const value = name === file ? raw : withLineFeeds(raw)
+    // Decoding has replaced bytes that are not UTF-8 with U+FFFD.
     if (name !== file && value.includes('\u{fffd}')) throw badForm(`${name} is not UTF-8.`)
     if (name !== file && value.includes('\0')) throw badForm(`${name} contains a NUL.`)
     const known = values.get(name)

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { type ActionContext, OPERATOR } from '../../../backend/accounts/audit.ts'
-import { checkPassword } from '../../../backend/users/password-rules.ts'
+import { checkPasswordLength } from '../../../backend/users/password-rules.ts'
 import { createUser, findUserByEmail, type NewUser } from '../../../backend/users/users.ts'
 import { matches, rejectsWith, throwsWith } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
@@ -65,7 +65,7 @@ t.test('all spellings of an address with an umlaut belong to one user', async (t
 })
 
 t.test('a password has 8 to 256 characters', async (t) => {
-  throwsWith(t, () => checkPassword('1234567'), { code: 'validation_failed' })
-  throwsWith(t, () => checkPassword('x'.repeat(257)), { code: 'validation_failed' })
-  t.doesNotThrow(() => checkPassword('12345678'))
+  throwsWith(t, () => checkPasswordLength('1234567'), { code: 'validation_failed' })
+  throwsWith(t, () => checkPasswordLength('x'.repeat(257)), { code: 'validation_failed' })
+  t.doesNotThrow(() => checkPasswordLength('12345678'))
 })
