@@ -33,7 +33,7 @@ export interface WriteOptions<Body> {
   readonly body: ObjectSchema<Body>
   readonly idempotencyKey: 'required' | 'optional'
   /** The member of the problem `idempotency_key_reused` that contains the id of the first request's resource. */
-  readonly originalIdMember: string
+  readonly keyReusedIdMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
   /**
    * Called if the body or `create` is rejected: finds the resource that an earlier request with the same idempotency
@@ -47,7 +47,7 @@ export interface WriteOptions<Body> {
 }
 
 export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
-  const { operationId, originalIdMember } = options
+  const { operationId, keyReusedIdMember } = options
   return {
     operationId,
     async respond(call, services) {
@@ -76,12 +76,12 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
       }
       const recall = async (reader: Reader) => {
         const found = await options.recall?.(reader, { ...context, idempotencyKey: key }, sent)
-        if (found?.same === false) throw keyReused({ [originalIdMember]: found.id })
+        if (found?.same === false) throw keyReused({ [keyReusedIdMember]: found.id })
         return found && recordedOf(found)
       }
       return responseOf(
         call.path,
-        await services.idempotency.once(attempt, { prepare, recall, originalIdMember }),
+        await services.idempotency.once(attempt, { prepare, recall, keyReusedIdMember }),
       )
     },
   }

@@ -44,7 +44,7 @@ export interface Write {
    */
   recall(read: Reader): Promise<Recorded | undefined>
   /** The member of the problem `idempotency_key_reused` that contains the id of the first request's resource. */
-  readonly originalIdMember: string
+  readonly keyReusedIdMember: string
 }
 
 export interface Idempotency {
@@ -130,11 +130,11 @@ async function replayOrPerform(
 async function findRecorded(
   read: Reader,
   { accountId, operation, key, fingerprint }: Attempt,
-  { originalIdMember }: Write,
+  { keyReusedIdMember }: Write,
 ): Promise<Outcome | undefined> {
   const [row] = await readRow(read, { accountId, operation, key })
   if (row === undefined) return undefined
-  if (row.fingerprint !== fingerprint) throw keyReused({ [originalIdMember]: row.resource_id })
+  if (row.fingerprint !== fingerprint) throw keyReused({ [keyReusedIdMember]: row.resource_id })
   return { resourceId: row.resource_id, body: row.body, replayed: true }
 }
 
