@@ -2,7 +2,7 @@
 import { currencyExponent } from './money.ts'
 
 export interface AmountRange {
-  /** Decimal numbers as text. */
+  /** A decimal number as text (see `isDecimal`), like `max`. Both limits are inclusive. */
   readonly min: string | undefined
   readonly max: string | undefined
 }
@@ -11,7 +11,10 @@ export function isDecimal(text: string): boolean {
   return /^\d{1,12}(?:\.\d{1,4})?$/.test(text)
 }
 
-/** Compares without rounding, in ten-thousandths of a major unit: no currency has more than four decimals. */
+/**
+ * `amount` is in minor units. Compares without rounding, in ten-thousandths of a major unit: no currency has more than
+ * four decimals.
+ */
 export function isInRange(amount: number, currency: string, { min, max }: AmountRange): boolean {
   const exponent = currencyExponent(currency)
   const scaled = BigInt(amount) * 10n ** BigInt(4 - exponent)

@@ -9,11 +9,11 @@ import type { DeliveryDetail, HourOfAttempts } from './delivery-log.ts'
 export interface RecentAttempts {
   /** The last 24 hours. Hours without attempts are omitted. */
   readonly hours: readonly HourOfAttempts[]
-  /** Undefined if the delivery log contains no attempt. */
+  /** The time of the last attempt, however old it is; undefined if the delivery log contains none. */
   readonly lastAttemptAt: string | undefined
 }
 
-/** The endpoint's JSON for Settings, without its secret. */
+/** The endpoint's JSON for Settings, without its secrets. */
 export function renderEndpoint(row: WebhookEndpointRow, { hours, lastAttemptAt }: RecentAttempts) {
   const attempts = hours.reduce((sum, hour) => sum + hour.attempts, 0)
   const succeeded = hours.reduce((sum, hour) => sum + hour.succeeded, 0)
@@ -60,21 +60,21 @@ export function renderDelivery(row: WebhookDeliveryRow) {
     last_attempt_at: row.last_attempt_at,
     last_status_code: row.last_status_code,
     last_error: row.last_error,
-    // While a delivery is being sent, the column contains the end of its lease.
+    // While a delivery is being sent, `run_at` is the end of its lease.
     next_attempt_at: row.status === 'pending' ? row.run_at : null,
     created_at: row.created_at,
     updated_at: row.updated_at,
   }
 }
 
-/** A delivery that is being sent is shown as pending. */
+/** A delivery that is being sent is shown as pending, because its attempt has no outcome yet. */
 export function shownStatus({ status }: WebhookDeliveryRow) {
   return status === 'sending' ? 'pending' : status
 }
 
 /**
- * Bodies are shown only to Admins, because events contain debtors' data, and responses may reveal internals of
- * the receiver.
+ * `withBodies` is true for Admins only. Other users see no event, because it contains debtors' data, and neither the
+ * headers nor the body of a response, because these may reveal internals of the receiver.
  */
 export function renderDeliveryDetail(
   { delivery, attempts, body }: DeliveryDetail,

@@ -20,8 +20,8 @@ export interface SignedWebhook {
 }
 
 /**
- * Returns the header `webhook-signature`. It has a signature for each secret, so that a receiver that knows only one of
- * the secrets can verify the webhook.
+ * Returns the header `webhook-signature`. It has a signature for each secret. After a rotation, there are two secrets
+ * for a time, so that a receiver that knows only one of them can verify the webhook.
  */
 export function signWebhook(webhook: SignedWebhook, secrets: readonly string[]): string {
   return secrets.map((secret) => signOnce(webhook, secret)).join(' ')

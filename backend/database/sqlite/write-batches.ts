@@ -58,6 +58,7 @@ export class WriteBatches {
           end`)
         this.#inserts.set(texts, insert)
       } catch (error) {
+        // An error of the environment, e.g. a full disk, does not show that no trigger can contain the writes.
         if (this.#writer.fault !== undefined) throw error
         // The error must not fail the next transactions, which did not cause it. Without a view, the writes run
         // one by one.
@@ -69,11 +70,11 @@ export class WriteBatches {
 
 /** Returns the texts of the writes, with columns of the inserted row instead of parameters. */
 function withColumns(writes: readonly CompiledQuery[]): string {
-  let before = 0
+  let precedingParameters = 0
   return writes
     .map(({ sql, parameters }) => {
-      const text = sql.replace(/\?(\d+)/g, (_, n) => `new.p${before + Number(n)}`)
-      before += parameters.length
+      const text = sql.replace(/\?(\d+)/g, (_, n) => `new.p${precedingParameters + Number(n)}`)
+      precedingParameters += parameters.length
       return `${text};`
     })
     .join('\n')

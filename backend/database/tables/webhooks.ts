@@ -12,9 +12,9 @@ export interface WebhookEndpointRow {
   /** Deliveries to a paused endpoint wait; a disabled endpoint gets none. */
   status: 'enabled' | 'paused' | 'disabled'
   status_since: string
-  /** `gone`: the endpoint responded with 410. */
+  /** `gone`: the endpoint responded with 410, or was deleted; `failing`: every attempt failed for five days. */
   disabled_reason: 'gone' | 'failing' | null
-  /** The first failure since the last success. */
+  /** The time of the first failed attempt since the last success; null if no attempt has failed since. */
   failing_since: string | null
   /** Nothing is sent before this time, because the endpoint requested a delay or was overloaded. */
   hold_until: string | null
@@ -51,7 +51,8 @@ export interface WebhookDeliveryRow {
   /** The number of attempts, whatever their outcome. */
   attempts: number
   /**
-   * The position in the schedule: the attempts since the start, or since the last redelivery was requested.
+   * The position in the schedule of retries: the number of attempts since the start, or since the last redelivery was
+   * requested.
    */
   step: number
   /** pending: the next attempt; sending: the end of the lease; null: there is no next attempt. */
@@ -75,12 +76,12 @@ export interface WebhookAttemptRow {
   duration_ms: number
   succeeded: Bit
   status_code: number | null
-  /** The code of the failure; null if the attempt succeeded, or if the status was the reason. */
+  /** The code of the failure; null if the attempt succeeded, or failed because of the status code of the response. */
   error: string | null
-  /** JSON objects. */
+  /** A JSON object, as `response_headers`. */
   request_headers: string
   response_headers: string | null
-  /** The first 1 kB. */
+  /** The first 1 kB of the body. */
   response_body: string | null
 }
 

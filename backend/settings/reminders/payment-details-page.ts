@@ -40,24 +40,25 @@ const HINTS: Readonly<Record<(typeof PAYMENT_FIELDS)[number] | 'currency', strin
 
 interface PaymentDetailsView {
   readonly session: Session
+  /** The number of reminders that await approval, which the tabs show. */
   readonly awaitingApproval: number
   readonly details: readonly PaymentDetails[]
-  /** Currencies in which reminders do not say how to pay. */
-  readonly currenciesWithout: readonly string[]
+  /** Currencies in which reminders do not say how to pay, unless an invoice has its own payment link. */
+  readonly currenciesWithoutDetails: readonly string[]
 }
 
 export function renderPaymentDetails(frame: Frame, view: PaymentDetailsView): Html {
-  const { session, awaitingApproval, details, currenciesWithout } = view
+  const { session, awaitingApproval, details, currenciesWithoutDetails } = view
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, awaitingApproval)}
 <p class="lead">Every reminder shows the payment link of the invoice, if it has one, and the details that you enter here for
 its currency. If you change these details, reminders that wait for approval are rewritten, and approved reminders need
 approval again.</p>
-${renderMissingPaymentDetails(currenciesWithout, isAdmin)}
+${renderMissingPaymentDetails(currenciesWithoutDetails, isAdmin)}
 ${
   details.length === 0 &&
-  currenciesWithout.length === 0 &&
+  currenciesWithoutDetails.length === 0 &&
   html`<div class="card empty"><p><strong>There are no payment details yet.</strong></p>
 <p class="hint">Reminders show the payment link of an invoice if it has one, and otherwise do not say how to pay.</p></div>`
 }
@@ -68,14 +69,14 @@ ${isAdmin && html`<p><a class="button${details.length === 0 && ' primary'}" href
 
 /** Warns about currencies in which reminders do not say how to pay; undefined if there are none. */
 export function renderMissingPaymentDetails(
-  currenciesWithout: readonly string[],
+  currenciesWithoutDetails: readonly string[],
   isAdmin: boolean,
 ): Html | undefined {
-  if (currenciesWithout.length === 0) return undefined
-  const currencies = new Intl.ListFormat('en').format(currenciesWithout)
+  if (currenciesWithoutDetails.length === 0) return undefined
+  const currencies = new Intl.ListFormat('en').format(currenciesWithoutDetails)
   return html`<div class="card warning" role="region" aria-label="How to pay is missing"><p><strong>Reminders in ${currencies} do not say how to pay.</strong>
 They demand money without naming a bank account or a payment link.</p>
-${isAdmin && html`<p class="row">${currenciesWithout.map((currency) => html`<a href="${PATH}/new?currency=${currency}">Enter how to pay in ${currency}</a>`)}</p>`}</div>`
+${isAdmin && html`<p class="row">${currenciesWithoutDetails.map((currency) => html`<a href="${PATH}/new?currency=${currency}">Enter how to pay in ${currency}</a>`)}</p>`}</div>`
 }
 
 function renderCard(entry: PaymentDetails, isAdmin: boolean, frame: Frame): Html {
@@ -110,7 +111,10 @@ export interface PaymentForm {
   readonly isNew: boolean
 }
 
-/** Omits the currency: it identifies the details, so it must count as sent even if it has its first value. */
+/**
+ * Returns the stored values, without the currency. A field that still has its stored value counts as not sent, but the
+ * currency must always be sent, because it identifies the details.
+ */
 function shownOf({ currency: _, ...details }: PaymentValues): ShownValues {
   return details
 }

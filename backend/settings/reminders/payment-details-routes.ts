@@ -57,15 +57,23 @@ export const paymentDetailsPages: readonly SessionPage[] = [
       const { id: accountId } = session.account
       // The currencies without payment details are read from these totals.
       await updateTotalsOf(database, accountId)
-      const [details, currenciesWithout, awaitingApproval] = await Promise.all([
+      const [details, currenciesWithoutDetails, awaitingApproval] = await Promise.all([
         readPaymentDetails(read, accountId),
         listCurrenciesWithoutPaymentDetails(read, accountId),
         countAwaitingApproval(read, accountId),
       ])
       return {
-        json: { ...listOf(details.map(represent), null), currencies_without: currenciesWithout },
+        json: {
+          ...listOf(details.map(represent), null),
+          currencies_without: currenciesWithoutDetails,
+        },
         page: (frame) =>
-          renderPaymentDetails(frame, { session, awaitingApproval, details, currenciesWithout }),
+          renderPaymentDetails(frame, {
+            session,
+            awaitingApproval,
+            details,
+            currenciesWithoutDetails,
+          }),
       }
     },
   },

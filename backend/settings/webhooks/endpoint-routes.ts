@@ -198,6 +198,7 @@ const deletePages: readonly SessionPage[] = [
       await performAction('webhook_deleted', async (tx) =>
         deleteEndpoint(tx, await lockEndpoint(tx, session.account.id, id), actionContext),
       )
+      // The response to a JSON client is 204: there is no endpoint to return.
       return wantsJson ? {} : { location: ENDPOINTS_PATH }
     },
   },
@@ -238,7 +239,8 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
       async handle({ session, fields, id, actionContext, wantsJson }, { database, clock }) {
         const since = parseSince(fields.text('since'), session.account.timezone)
         const row = await getEndpoint(database.read, session.account.id, id)
-        // One request redelivers for a few seconds only. `hasMore` then says that the user must repeat the request.
+        // One request redelivers for a few seconds only. If `hasMore` is true, the user must repeat the request to
+        // redeliver the others.
         const isOver = beginStep(clock, actionContext.now)
         const { count, hasMore } = await redeliverFailed(
           database,
@@ -250,7 +252,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
           const flash = hasMore ? 'webhooks_redelivered_partly' : 'webhooks_redelivered'
           await database.transaction((tx) => setFlash(tx, session.token, flash))
         }
-        return { json: { redelivered: count, has_more: hasMore }, location: deliveriesOf(id) }
+        return { json: { redelivered: count, has_more: hasMore }, location: deliveriesPath(id) }
       },
     },
   ]
@@ -258,7 +260,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
 
 function addEndpoint(request: SessionRequest, deps: SettingsDeps, webhooks: WebhookServices) {
   const { session, fields, actionContext } = request
-  const input = settingsOf(fields, { url: '', description: '', event_types: null })
+  const input = settingsOf(fields, DEFAULT_SETTINGS)
   const create = async (tx: Transaction) => {
     const created = await createEndpoint(tx, session.account.id, input, webhooks, actionContext)
     return { ...created, json: renderEndpoint(created.row, NO_ATTEMPTS) }
@@ -272,7 +274,7 @@ function endpointPath(id: string): string {
   return `${ENDPOINTS_PATH}/${id}`
 }
 
-function deliveriesOf(endpointId: string): string {
+function deliveriesPath(endpointId: string): string {
   return `/settings/webhook-deliveries?endpoint_id=${endpointId}`
 }
 
@@ -298,6 +300,7 @@ function renderForm(
   const events = fields.has('events') ? fields.list('events') : (stored?.events ?? [])
   const form = {
     ...{ id, stored, url: textOf('url'), description: textOf('description'), events },
+    // Only a new endpoint needs an idempotency key: the same change twice has the effect of one change.
     keyField: id === undefined ? renderIdempotencyKey(fields) : undefined,
   }
   return (frame) => renderEndpointForm(frame, form, privateTargets, problem)
@@ -362,6 +365,9 @@ async function sendTest(
 }
 
 type CurrentSettings = Pick<WebhookEndpointRow, 'url' | 'description' | 'event_types'>
+
+/** The settings of a new endpoint, if the request omits them. JSON without a list of types subscribes to all types. */
+const DEFAULT_SETTINGS: CurrentSettings = { url: '', description: '', event_types: null }
 
 function settingsOf(fields: Fields, current: CurrentSettings) {
   const text = (name: 'url' | 'description') =>
