@@ -33,18 +33,18 @@ export function parseInstant(text: string): Date | undefined {
   return year >= 0 && year <= 9999 ? instant : undefined
 }
 
-/** Like `parseInstant`, but rounds a fraction of a millisecond up instead of down. */
+/** Like `parseInstant`, but rounds up to milliseconds instead of down. */
 export function parseInstantRoundedUp(text: string): Date | undefined {
   const instant = parseInstant(text)
-  const hasFraction = /\.\d{3}\d*[1-9]/.test(text)
-  if (instant === undefined || !hasFraction) return instant
+  const hasFractionOfMs = /\.\d{3}\d*[1-9]/.test(text)
+  if (instant === undefined || !hasFractionOfMs) return instant
   return new Date(Math.min(instant.getTime() + 1, LAST_INSTANT))
 }
 
 /**
  * Parses an IANA name such as `Europe/Amsterdam` or `UTC`, and returns it in IANA's capitalization, because Java
- * and Python do not know `europe/amsterdam`; an alias is returned as it was written. Returns undefined for other text: an
- * offset is not a time zone.
+ * and Python do not know `europe/amsterdam`; an alias is returned as it was written. Returns undefined for other text,
+ * also for an offset such as `+01:00`.
  */
 export function parseTimezone(name: string): string | undefined {
   if (!/^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+)*$/.test(name)) return undefined
@@ -108,6 +108,7 @@ function offsetAt(time: number, timezone: string): number {
 const DAY = { year: 'numeric', month: '2-digit', day: '2-digit' } as const
 const TIME = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const
 
+// In Swedish, dates and times are written as `2026-11-21 09:14:02`.
 const LOCALE = 'sv-SE-u-ca-iso8601-nu-latn'
 const dayFormat = dateFormats(LOCALE, DAY)
 const clockFormat = dateFormats(LOCALE, { ...DAY, ...TIME })

@@ -39,6 +39,7 @@ export const killSwitchCommands: readonly Command[] = [
       'Release the kill switch: reminders that are due are planned anew and sent in each customer’s business hours; the first may be sent within a minute. Messages that were suppressed are not sent.',
     arguments: [],
     options: {
+      // Releasing the switch needs no reason.
       reason: { type: 'string', value: 'R', description: REASON.description },
       account,
     },
@@ -78,14 +79,14 @@ async function change(
     setKillSwitch(tx, accountId ?? null, requested, actionContext),
   )
   const scope = accountId === undefined ? 'the whole installation' : `account ${accountId}`
-  const sender = accountId === undefined ? '' : ' by this account'
-  const effect = changed.isOn ? `no reminder is sent${sender}` : 'it blocks no reminder'
+  const byAccount = accountId === undefined ? '' : ' by this account'
+  const effect = changed.isOn ? `no reminder is sent${byAccount}` : 'it blocks no reminder'
   return {
     json: represent(changed),
     text: `The kill switch of ${scope} is ${changed.isOn ? 'on' : 'off'}: ${effect}.`,
   }
 }
 
-function represent(found: KillSwitch) {
-  return { ...renderKillSwitch(found), account_id: found.accountId }
+function represent(killSwitch: KillSwitch) {
+  return { ...renderKillSwitch(killSwitch), account_id: killSwitch.accountId }
 }

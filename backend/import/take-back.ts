@@ -21,7 +21,10 @@ import {
 
 const NUMBER_LENGTH_MAX = 64
 
-/** Writes an audit entry for the decision. The changes of the records have their own entries. */
+/**
+ * Records in the audit log that a user takes the import back, with the numbers of records in `steps`. The changes of
+ * the records have their own entries.
+ */
 export async function auditTakeBack(
   tx: Transaction,
   { id, account_id: accountId, file_name: file }: ImportRow,
@@ -37,8 +40,8 @@ export async function auditTakeBack(
 }
 
 /**
- * Performs one step of the plan. Resolves with false if the records of the step have been changed or used
- * since.
+ * Performs one step of the plan. Resolves with false if the records of the step have been changed or used since they
+ * were planned.
  */
 export async function takeBack(
   tx: Transaction,
@@ -78,7 +81,10 @@ export async function takeBack(
   return true
 }
 
-/** The functions that lock an invoice or a payment lock its debtor. */
+/**
+ * Locks the debtor, so that no record of the step changes until the transaction ends. The functions that lock an
+ * invoice or a payment first lock its debtor.
+ */
 async function lockDebtorOf(
   tx: Transaction,
   accountId: string,

@@ -13,6 +13,7 @@ export function renderMessage(row: MessageRow, invoiceIds: readonly string[]) {
     direction: row.direction,
     kind: row.kind,
     stage: row.stage,
+    // Clients do not see that a worker has begun to send the message.
     status: row.status === 'sending' ? 'queued' : row.status,
     suppression:
       row.suppression_reason === null
@@ -49,6 +50,7 @@ function renderApproval(row: MessageRow) {
   }
 }
 
+/** `decidedBy` is the JSON of the actor who decided. Returns the actor's label, e.g. an e-mail address. */
 function labelOf(decidedBy: string | null): string | null {
   if (decidedBy === null) return null
   const { label }: { label: string } = JSON.parse(decidedBy)

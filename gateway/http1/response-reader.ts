@@ -10,6 +10,7 @@ import { RESPONSE_HEAD_BYTES_MAX } from './limits.ts'
 
 const STATUS_LINE = /^HTTP\/1\.([01]) (\d{3})(?: [^\r\n]*)?$/
 const VERSION = 'HTTP/1.'
+/** A length of up to 15 digits, which a number represents exactly. */
 const LENGTH = /^\d{1,15}$/
 
 /** Receives the parts of responses. A receiver may call `ResponseReader.stop` at any time. */
@@ -66,6 +67,7 @@ export class ResponseReader {
     const head = buffer.takeHead(RESPONSE_HEAD_BYTES_MAX)
     if (head === undefined) {
       this.#checkIncomplete()
+      // `detach` copies the bytes, because the caller may reuse their memory.
       buffer.markSearched()
       buffer.detach()
       return undefined

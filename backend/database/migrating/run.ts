@@ -100,6 +100,7 @@ async function runStep(
   at: StepReference,
   step: Exclude<Step, BackfillStep>,
 ): Promise<void> {
+  // Absent on SQLite, which runs every step in a transaction.
   const { runWithoutBlocking } = target
   if (step.kind === 'transaction' || runWithoutBlocking === undefined) {
     await runAndRecord(target, at, async (tx) => {
@@ -108,6 +109,8 @@ async function runStep(
     })
     return
   }
+  // The step is recorded only afterwards, because it cannot run in a transaction. If the process is killed in between,
+  // the step runs again.
   await runWithoutBlocking(step)
   await runAndRecord(target, at, async () => undefined)
 }
@@ -151,8 +154,8 @@ async function runBackfill(
 }
 
 /**
- * Updates the next rows after `position`. Returns the key of the last updated row as `last`, or undefined if no
- * rows follow.
+ * Reads the keys of up to `limit` rows after `position`, and updates those rows that meet the condition of the step.
+ * Returns as `rows` how many were read, and as `last` the key of the last one, or undefined if no rows follow.
  */
 async function backfillBatch(
   tx: Kysely<unknown>,

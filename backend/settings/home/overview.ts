@@ -19,7 +19,7 @@ import type { Session } from '../../sessions/sessions.ts'
 import { type BusyKey, listBusyKeys } from '../../usage/busy-keys.ts'
 import { listEndpoints } from '../../webhooks/endpoints.ts'
 import { newestRows } from '../shell/list-query.ts'
-import { readNames } from '../shell/names.ts'
+import { readCustomerNames } from '../shell/names.ts'
 
 /** The largest number of payments, of messages, and of debtors in one currency that Home shows. */
 const SHOWN_MAX = 5
@@ -129,7 +129,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     hasMoreBusyKeys: busyKeys.length > BUSY_KEYS_MAX,
     payments,
     messages,
-    names: await readNames(reader, accountId, [...payments, ...messages]),
+    names: await readCustomerNames(reader, accountId, [...payments, ...messages]),
     steps,
   }
 }
@@ -147,7 +147,7 @@ async function readLargestDebtors(
   const ids = [...new Set(lists.flat().map(({ debtorId }) => debtorId))]
   const [balances, names] = await Promise.all([
     readBalances(reader, accountId, ids, today),
-    readNames(
+    readCustomerNames(
       reader,
       accountId,
       ids.map((debtor_id) => ({ debtor_id })),

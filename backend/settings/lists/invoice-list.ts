@@ -34,7 +34,12 @@ import {
   renderPager,
   wordOf,
 } from '../shell/list-query.ts'
-import { type Customer, readBlockReasons, readCustomers, readNames } from '../shell/names.ts'
+import {
+  type Customer,
+  readBlockReasons,
+  readCustomerNames,
+  readCustomers,
+} from '../shell/names.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { type Cell, CSV_PAGE, respondWithCsv } from './csv.ts'
@@ -181,7 +186,7 @@ async function readList(
   const rowsWithDebtor =
     debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
   const [customers, blockReasons] = await Promise.all([
-    readNames(read, accountId, rowsWithDebtor),
+    readCustomerNames(read, accountId, rowsWithDebtor),
     readBlockReasons(read, accountId, found.rows),
   ])
   return { ...parsed, ...found, summary, customers, blockReasons, today, now, timezone }

@@ -31,7 +31,7 @@ import {
   renderPager,
   wordOf,
 } from '../shell/list-query.ts'
-import { readNames } from '../shell/names.ts'
+import { readCustomerNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { type Cell, CSV_PAGE, respondWithCsv } from './csv.ts'
@@ -59,7 +59,7 @@ export const paymentListPages: readonly SessionPage[] = [
         debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
       const [counted, customers, invoice, allocations] = await Promise.all([
         countPayments(read, accountId, search),
-        readNames(read, accountId, rowsWithDebtor),
+        readCustomerNames(read, accountId, rowsWithDebtor),
         invoiceId === undefined ? undefined : findInvoice(read, accountId, invoiceId),
         readAllocations(
           read,
@@ -88,7 +88,7 @@ export const paymentListPages: readonly SessionPage[] = [
       const csv = { name: 'payments', today, head: CSV_HEAD } as const
       return respondWithCsv(request, deps, csv, async (after) => {
         const found = await searchPayments(read, account.id, search, { after, limit: CSV_PAGE })
-        const names = await readNames(read, account.id, found.rows)
+        const names = await readCustomerNames(read, account.id, found.rows)
         return { rows: found.rows.map((row) => cellsOf(row, names)), next: found.next }
       })
     },

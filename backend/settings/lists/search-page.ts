@@ -20,7 +20,7 @@ import { renderMessageTable } from '../reminders/message-table.ts'
 import { renderPage } from '../shell/layout.ts'
 import { renderDebtorState } from '../shell/ledger-words.ts'
 import { listPath, newestRows, parseListQuery } from '../shell/list-query.ts'
-import { readBlockReasons, readNames } from '../shell/names.ts'
+import { readBlockReasons, readCustomerNames } from '../shell/names.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import type { TimeContext } from '../shell/words.ts'
@@ -54,7 +54,7 @@ export const searchPages: readonly SessionPage[] = [
       const today = todayIn(timezone, now)
       await updateTotalsOf(database, accountId)
       const found = text === '' ? NOTHING : await find(database.read, accountId, text, today)
-      const names = await readNames(database.read, accountId, [
+      const names = await readCustomerNames(database.read, accountId, [
         ...found.invoices,
         ...found.payments,
         ...found.messages,

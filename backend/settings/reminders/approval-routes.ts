@@ -22,7 +22,7 @@ import { setFlash } from '../../sessions/flash.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { listOf, newestRows, pageOldestFirst, parseListQuery } from '../shell/list-query.ts'
-import { readNames } from '../shell/names.ts'
+import { readCustomerNames } from '../shell/names.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import {
@@ -60,7 +60,7 @@ export const approvalPages: readonly SessionPage[] = [
         countAwaitingApproval(read, accountId),
         list.cursor === undefined ? listPastApprovals(read, accountId, DECIDED_MAX) : [],
       ])
-      const customers = await readNames(read, accountId, decided)
+      const customers = await readCustomerNames(read, accountId, decided)
       const view = {
         ...{ session, approvals, limit: list.value('limit'), next },
         ...{ awaitingApproval, decided, customers, now },

@@ -18,7 +18,7 @@ import { renderMessage } from '../../messages/representation.ts'
 import { readHistory } from '../../reminders/approvals.ts'
 import { notFound } from '../shell/faults.ts'
 import { listOf, pageNewestFirst, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
-import { readNames } from '../shell/names.ts'
+import { readCustomerNames } from '../shell/names.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { MESSAGE_HTML_PATH } from '../shell/security-headers.ts'
 import { LOG_REASONS, LOG_VIEWS, renderLog, STATUSES_OF_VIEW } from './log-page.ts'
@@ -60,7 +60,7 @@ export const messagePages: readonly SessionPage[] = [
       const { rows, next } = pageOf(found, list.limit)
       // The page names the customer of the filter even if no message matches.
       const rowsWithDebtor = debtor_id === undefined ? rows : [...rows, { debtor_id }]
-      const customers = await readNames(read, accountId, rowsWithDebtor)
+      const customers = await readCustomerNames(read, accountId, rowsWithDebtor)
       const invoice =
         invoice_id === undefined ? undefined : await findInvoice(read, accountId, invoice_id)
       const awaitingApproval = await countAwaitingApproval(read, accountId)
@@ -85,7 +85,7 @@ export const messagePages: readonly SessionPage[] = [
       const [invoices, history, names, messageHtml] = await Promise.all([
         invoiceIds.length === 0 ? [] : findInvoices(read, accountId, invoiceIds),
         readHistory(read, accountId, id),
-        readNames(read, accountId, [row]),
+        readCustomerNames(read, accountId, [row]),
         findMessageHtml(read, accountId, id),
       ])
       const view = {

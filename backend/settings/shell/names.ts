@@ -2,7 +2,7 @@ import type { DebtorRow, Reader } from '../../database/tables.ts'
 import { blockReasonOf } from './ledger-words.ts'
 
 /** Returns the names of the rows' customers, by id. */
-export async function readNames(
+export async function readCustomerNames(
   reader: Reader,
   accountId: string,
   rows: readonly { readonly debtor_id: string }[],

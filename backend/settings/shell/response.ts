@@ -14,7 +14,10 @@ import type { Cookies } from './cookies.ts'
 export interface Frame {
   readonly session: Session | undefined
   readonly csrfToken: string
-  /** The message to show once, as `setFlash` stores it; a plain name is a message without Undo. */
+  /**
+   * The message to show once, as `setFlash` stores it: its name or, if the message has a button that undoes the action,
+   * JSON with the name and the request of the button.
+   */
   readonly flash: string | null
   /** The active kill switch, if any. */
   readonly killSwitch: KillSwitch | undefined
@@ -133,6 +136,7 @@ async function write(
       .type(HTML_MEDIA_TYPE)
   }
   const { session, csrfToken = '' } = requester ?? {}
+  // A page that responds to a form, e.g. with errors, leaves the message to the next page.
   const isRead = request.method === 'get'
   const flash = isRead ? (session?.flash ?? null) : null
   if (session !== undefined && flash !== null) {
