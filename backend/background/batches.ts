@@ -8,18 +8,18 @@ const BATCH_MAX = 100
 const PAUSE_MS_MAX = 5
 
 /**
- * Writes batches one after the other, and pauses after each batch for as long as the batch took, up to
- * `PAUSE_MS_MAX`. Calls therefore get about half of the database's time, or less if a batch takes longer than
- * `PAUSE_MS_MAX`.
+ * Writes batches one after the other. `write` must write each batch in a transaction of its own. Between two batches,
+ * this function pauses for as long as the first of them took, up to `PAUSE_MS_MAX`. Calls therefore get about half of
+ * the database's time, or less if a batch takes longer than `PAUSE_MS_MAX`.
  */
 export async function writeInBatches<T>(
   rows: readonly T[],
   write: (batch: readonly T[]) => Promise<unknown>,
 ): Promise<void> {
   for (let at = 0; at < rows.length; at += BATCH_MAX) {
-    const from = performance.now()
+    const beganAt = performance.now()
     await write(rows.slice(at, at + BATCH_MAX))
     const isLast = at + BATCH_MAX >= rows.length
-    if (!isLast) await delay(Math.min(PAUSE_MS_MAX, performance.now() - from))
+    if (!isLast) await delay(Math.min(PAUSE_MS_MAX, performance.now() - beganAt))
   }
 }

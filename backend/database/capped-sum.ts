@@ -1,6 +1,6 @@
 /**
- * Sums of amounts. A sum above `SUM_MAX` cannot be represented exactly as a number, and reading it from PostgreSQL would
- * fail. `SUM_MAX` is returned in its place, so that an account with such sums can still be read.
+ * Sums of amounts. A sum above `SUM_MAX` cannot be represented exactly as a number, and reading it from PostgreSQL
+ * would fail. `SUM_MAX` is returned instead of such a sum, so that the account can still be read.
  */
 import { type RawBuilder, sql } from 'kysely'
 
@@ -11,8 +11,11 @@ export function capped(sum: number): number {
   return Math.min(sum, SUM_MAX)
 }
 
-/** The sum of a column of whole numbers, at most `SUM_MAX`. Null if there are no rows. */
-export function cappedSum(column: string | RawBuilder<unknown>): RawBuilder<number> {
-  const sum = sql`sum(${typeof column === 'string' ? sql.ref(column) : column})`
+/**
+ * Returns the SQL of the sum of a column or an expression, whose values are whole numbers; at most `SUM_MAX`. Without
+ * rows, the result is null, although the type does not say so.
+ */
+export function cappedSum(summand: string | RawBuilder<unknown>): RawBuilder<number> {
+  const sum = sql`sum(${typeof summand === 'string' ? sql.ref(summand) : summand})`
   return sql<number>`case when ${sum} > ${sql.lit(SUM_MAX)} then ${sql.lit(SUM_MAX)} else ${sum} end`
 }

@@ -71,7 +71,7 @@ export function createMailServices(options: MailServicesOptions): MailServices {
   let lastError: string | undefined
   const mailer = createMailer({
     ...options,
-    wantsReports: inboundSecrets !== undefined,
+    wantsSuccessReports: inboundSecrets !== undefined,
     onHandOver(result) {
       lastError = result.outcome === 'abandoned' ? maskAddresses(result.detail) : undefined
       options.onHandOver?.(result)

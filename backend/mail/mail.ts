@@ -29,20 +29,25 @@ export interface Mail {
  *
  * - `accepted`: the server accepted the mail, or the mail was written to a file.
  * - `refused`: the server rejected the recipient or the message, permanently if `type` is `hard`.
- * - `abandoned`: nothing was sent, although the recipient's address may be valid (started too late, server
- *   unavailable, login or sender rejected). The mail may be handed over again. If `isDenied` is set, the server
- *   does not relay mail to this recipient, but may relay mail to others.
+ * - `abandoned`: nothing was sent, for a reason that does not show whether the recipient's address is valid (started too
+ *   late, server unavailable, login or sender rejected). The mail may be handed over again. If `isDenied` is set, the
+ *   server does not relay mail to this recipient, but may relay mail to others.
  * - `unknown`: the connection failed while or after the text was sent, so the mail may have arrived. A retry
  *   has the same Message-ID.
  */
 export type HandOverResult =
-  | { readonly outcome: 'accepted'; readonly providerMessageId: string | null }
+  | {
+      readonly outcome: 'accepted'
+      /** The server's queue id, to which delivery reports may refer; null if it is unknown. */
+      readonly providerMessageId: string | null
+    }
   | {
       readonly outcome: 'refused'
       readonly type: 'hard' | 'soft'
       /**
        * The enhanced status code (RFC 3463), e.g. `5.1.1`, or the reply code if the server sent no enhanced code.
-       * `reserved_domain` if the mailer itself rejected the address; `outdated` for an obsolete notice.
+       * `reserved_domain` if the mailer itself rejected the address; `outdated` if the outbox did not hand over a
+       * notice, because it had become obsolete.
        */
       readonly code: string
       readonly detail: string
@@ -63,7 +68,7 @@ export interface Mailer {
 }
 
 /**
- * The longest time from `startBefore` to the end of a hand-over; leases on messages must be longer. RFC 5321 allows
+ * The longest time from `startBefore` to the end of a hand-over. A lease on a message must end later. RFC 5321 allows
  * the server ten minutes for its final reply, but servers rarely need more than one. If a server needs longer, the
  * mail may be sent twice.
  */

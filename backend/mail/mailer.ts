@@ -27,11 +27,11 @@ export interface MailerOptions {
   readonly mailFrom: NamedAddress
   /** The directory for mail that is written to files. It is created together with the first file. */
   readonly directory: string
-  /** Whether to request reports of successful delivery. Without inbound mail, no report could be received. */
-  readonly wantsReports: boolean
-  /** How long the server may take for its final reply. The default is `HAND_OVER_MS_MAX`. */
+  /** Whether to request reports of successful delivery. They arrive as mail, so the service must receive mail. */
+  readonly wantsSuccessReports: boolean
+  /** How long after `startBefore` the final reply of the server may arrive. The default is `HAND_OVER_MS_MAX`. */
   readonly replyMsMax?: number
-  /** Called after each hand-over. */
+  /** Called with the result of each `send`, even if nothing was handed over. */
   readonly onHandOver?: (result: HandOverResult) => void
   readonly clock: () => Date
   readonly log: Logger
@@ -41,7 +41,7 @@ export function createMailer(options: MailerOptions): Mailer {
   const { server, mailFrom, directory, clock, log } = options
   if (server === undefined) log.info({ directory }, 'SMTP_URL is not set: mail is written to files')
   const stopping = new AbortController()
-  // Each hand-over in progress adds a listener. Node.js would otherwise warn of a leak if there are more than ten.
+  // Each hand-over in progress adds a listener. Without this call, Node.js would warn of a leak at the eleventh.
   setMaxListeners(0, stopping.signal)
   const inProgress = new Set<Promise<HandOverResult>>()
   const messageIdOf = (id: string) => `<${id}@${hostOf(mailFrom.address)}>`
@@ -64,12 +64,13 @@ export function createMailer(options: MailerOptions): Mailer {
       dsn: {
         id: idFromMessageId(mail.messageId),
         return: 'HDRS',
-        notify: ['FAILURE', 'DELAY', ...(options.wantsReports ? ['SUCCESS'] : [])],
+        notify: ['FAILURE', 'DELAY', ...(options.wantsSuccessReports ? ['SUCCESS'] : [])],
       },
     }
     const { signal } = stopping
     const replyMsMax = options.replyMsMax ?? HAND_OVER_MS_MAX
-    // The host name of a container is not a domain name. Some relays, such as Google's, reject a client without one.
+    // Some relays, such as Google's, require that a client greets them with a domain name. The host name of a container
+    // is none.
     const clientName = hostOf(mailFrom.address)
     return handOver(server, { clientName, envelope, raw, startWithinMs, replyMsMax, signal })
   }
@@ -132,6 +133,7 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
       // Bounces contain this header even if a server has replaced the Message-ID.
       'X-Receivables-Id': idFromMessageId(mail.messageId),
       ...(unsubscribeUrl !== undefined && {
+        // With these options, nodemailer writes the URL unchanged and on one line.
         'List-Unsubscribe': { prepared: true, foldLines: false, value: `<${unsubscribeUrl}>` },
         'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
       }),
@@ -145,8 +147,9 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
 }
 
 /**
- * Breaks up text that looks like encoded words (RFC 2047), which nodemailer sends unchanged in ASCII names. Mail
- * programs would decode such text, and could show an address that the name must not contain.
+ * Breaks up text that looks like encoded words (RFC 2047), which nodemailer sends unchanged in ASCII names and
+ * subjects. Mail programs would decode such text, and could show a name that looks like an address, which
+ * `accounts/sender.ts` rejects.
  */
 function withoutEncodedWords(text: string): string {
   return text.replaceAll('=?', '= ?')

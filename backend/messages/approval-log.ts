@@ -1,4 +1,4 @@
-/** Counts the messages that await approval, and lists the messages that no longer await it. */
+/** Counts the messages that await approval, and lists the messages whose approval was decided or lapsed. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
@@ -6,7 +6,7 @@ import type { MessageRow } from '../database/tables.ts'
 // These conditions contain literals instead of parameters, because a database uses a partial index only if the text
 // of the statement contains the condition of the index.
 const AWAITS_APPROVAL = sql<SqlBool>`status = 'awaiting_approval'`
-const NO_LONGER_AWAITS_APPROVAL = sql<SqlBool>`approval_required = 1 and status <> 'awaiting_approval'`
+const IS_DECIDED_OR_LAPSED = sql<SqlBool>`approval_required = 1 and status <> 'awaiting_approval'`
 
 export async function countAwaitingApproval(reader: Reader, accountId: string): Promise<number> {
   const { count } = await reader
@@ -18,18 +18,21 @@ export async function countAwaitingApproval(reader: Reader, accountId: string): 
   return Number(count)
 }
 
-/** A message that needed approval and no longer awaits it, with any `approval_status`. */
-export interface PastApproval extends MessageRow {
+/**
+ * A message that requires approval and does not await it: it was approved or rejected, or lapsed, perhaps as soon as it
+ * was planned.
+ */
+export interface DecidedOrLapsedMessage extends MessageRow {
   /** The detail of the latest transition, which states its cause. */
   readonly lastTransitionDetail: string | null
 }
 
-/** Returns the past approvals, the latest change first. */
-export async function listPastApprovals(
+/** Returns the most recently changed message first. */
+export async function listDecidedOrLapsed(
   reader: Reader,
   accountId: string,
   limit: number,
-): Promise<PastApproval[]> {
+): Promise<DecidedOrLapsedMessage[]> {
   return await reader
     .selectFrom('messages')
     .selectAll()
@@ -43,7 +46,7 @@ export async function listPastApprovals(
         .as('lastTransitionDetail'),
     )
     .where('account_id', '=', accountId)
-    .where(NO_LONGER_AWAITS_APPROVAL)
+    .where(IS_DECIDED_OR_LAPSED)
     .orderBy('updated_at', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)

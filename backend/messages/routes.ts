@@ -7,7 +7,8 @@ import { instant, objectId, oneOf } from '../validation/fields.ts'
 import { listMessages, readInvoiceIdsByMessage } from './messages.ts'
 import { renderMessage } from './representation.ts'
 
-const STATUSES = [
+/** The statuses of messages in the API. */
+const SHOWN_STATUSES = [
   'scheduled',
   'awaiting_approval',
   'approved',
@@ -26,7 +27,7 @@ const FILTERS = {
   invoice_id: objectId,
   channel: oneOf(['email', 'sms', 'letter', 'call']),
   stage: oneOf(REMINDER_STAGES),
-  status: oneOf(STATUSES),
+  status: oneOf(SHOWN_STATUSES),
   sent_since: instant,
   sent_before: instant,
 }
@@ -44,8 +45,8 @@ export const messageOperations: readonly Operation[] = [
   }),
 ]
 
-/** The API shows a message that is being handed over as `queued`. */
-function statusesShownAs(status: (typeof STATUSES)[number]): readonly string[] {
+/** Returns the stored statuses. The API shows a message with the status `sending` as `queued`. */
+function statusesShownAs(status: (typeof SHOWN_STATUSES)[number]): readonly string[] {
   return status === 'queued' ? ['queued', 'sending'] : [status]
 }
 

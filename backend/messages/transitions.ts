@@ -1,6 +1,6 @@
 /**
- * The append-only log of message states. If a message ends without a delivery, its stages become free: another message
- * may use them for the same invoices.
+ * The append-only log of message states. If a message ends without a delivery, its stages become free, unless it may
+ * have been sent: another message may use these stages for the same invoices.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'
@@ -9,7 +9,10 @@ import type { MessageRow, MessageStatus } from '../database/tables.ts'
 /** Statuses in which a message ends without a delivery. The recipient may still have received an earlier attempt. */
 const ENDED_WITHOUT_DELIVERY: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
-/** Logs the current state of messages. The caller must have updated their rows. */
+/**
+ * Logs the current state of messages, and ends the sending of those that end without a delivery. The caller must have
+ * updated the rows of the messages.
+ */
 export async function recordTransitions(
   tx: Transaction,
   messages: readonly Pick<MessageRow, 'id' | 'account_id' | 'status'>[],

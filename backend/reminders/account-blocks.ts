@@ -100,7 +100,7 @@ async function changeSettingsRow(
 }
 
 /** Schedules planning of all debtors of the accounts whose settings have changed or whose block has ended. */
-export async function scheduleAccounts(
+export async function scheduleDebtorsOfChangedAccounts(
   database: Database,
   now: Date,
   signal?: AbortSignal,

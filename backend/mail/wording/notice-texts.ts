@@ -7,7 +7,7 @@ import { truncate } from '../truncate.ts'
 import type { MailBody } from './mail-body.ts'
 import { composeReminder } from './reminder-text.ts'
 import { withFullStop } from './reminder-words/words.ts'
-import { sampleReminder } from './sample-reminder.ts'
+import { createSampleReminder } from './sample-reminder.ts'
 import { trimLines } from './wording.ts'
 
 export interface NoticeTextDeps {
@@ -85,7 +85,7 @@ async function testReminder(
   at: Date,
 ): Promise<MailBody | undefined> {
   const sampleOptions = { stage, language, wording, invoiceId }
-  const sample = await sampleReminder(reader, account, sampleOptions, baseUrl, at)
+  const sample = await createSampleReminder(reader, account, sampleOptions, baseUrl, at)
   if (sample === undefined) return undefined
   const body = composeReminder(sample.content)
   return { ...body, subject: `[Test] ${body.subject ?? body.title}` }

@@ -17,7 +17,7 @@ import type { Wording } from './wording.ts'
  */
 const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
-/** The sample is about this invoice if the account has no unpaid invoice. */
+/** The sample is about this invoice if no invoice is chosen and the account has no unpaid invoice. */
 const FICTITIOUS = {
   number: 'INV-1001',
   customer: 'Example Customer',
@@ -38,8 +38,8 @@ export interface SampleReminder {
   readonly invoice: { readonly id: string; readonly number: string } | null
 }
 
-/** The unsubscribe link of the sample has no effect. Resolves to undefined if the invoice does not exist. */
-export async function sampleReminder(
+/** Resolves to undefined if the chosen invoice does not exist. The unsubscribe link of the sample has no effect. */
+export async function createSampleReminder(
   reader: Reader,
   account: AccountRow,
   { stage, language, wording, invoiceId }: Sample,
@@ -61,7 +61,7 @@ export async function sampleReminder(
           paymentUrl: found.payment_url,
           onAccount: await readOnAccount(reader, found),
         }
-  const payment = await readPaymentDetails(reader, account.id)
+  const paymentDetails = await readPaymentDetails(reader, account.id)
   const content = {
     language,
     stage,
@@ -73,7 +73,7 @@ export async function sampleReminder(
     debtor: { name: found?.customer ?? FICTITIOUS.customer },
     invoices: [invoice],
     wording,
-    payment: payment.filter(({ currency }) => currency === invoice.currency),
+    payment: paymentDetails.filter(({ currency }) => currency === invoice.currency),
     unsubscribeUrl: `${baseUrl}${UNSUBSCRIBE_PATH}/preview`,
   }
   return {
@@ -84,8 +84,8 @@ export async function sampleReminder(
 }
 
 /**
- * Returns 0 if money on account covers the whole invoice. No real reminder is sent about such an invoice, so
- * the sample demands the whole amount.
+ * Returns the part of the amount due that money on account covers; 0 if it covers the whole amount. No real reminder is
+ * sent about such an invoice, so the sample demands the whole amount.
  */
 async function readOnAccount(
   reader: Reader,

@@ -6,7 +6,7 @@ import type { Logger } from '../../../shared/process/log.ts'
 import type { Database, Reader, Transaction } from '../../database/database.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { isRetryable } from '../../database/unavailable.ts'
-import { recordAccountBlocks, scheduleAccounts } from '../account-blocks.ts'
+import { recordAccountBlocks, scheduleDebtorsOfChangedAccounts } from '../account-blocks.ts'
 import { planDebtors } from './planning.ts'
 import { selectOwingDebtors } from './planning-data.ts'
 
@@ -27,7 +27,10 @@ export interface PlanningDeps {
   readonly log: Logger
 }
 
-/** Which debtors to plan. A rehearsal first plans all debtors with open invoices, not only those that are due. */
+/**
+ * Which debtors to plan: those that are due for planning, or all that have open invoices. All are planned by the first
+ * run of a rehearsal, which plans and sends reminders as if it were another date.
+ */
 export interface PlanningScope {
   readonly allDebtors: boolean
   readonly accountId?: string | undefined
@@ -46,18 +49,22 @@ export async function runPlanning(
   scope: PlanningScope = { allDebtors: false },
   signal?: AbortSignal,
 ): Promise<PlannedCounts> {
+  // The first function detects accounts whose reminders are all blocked now, or no longer. The second makes the debtors
+  // due for planning whose account is no longer blocked or has other settings now.
   await recordAccountBlocks(deps.database, now, scope.accountId)
-  await scheduleAccounts(deps.database, now, signal)
+  await scheduleDebtorsOfChangedAccounts(deps.database, now, signal)
   let planned: PlannedCounts = { debtors: 0, messages: 0 }
   let after = ''
   while (!signal?.aborted) {
     const ids = await selectIds(deps.database.read, now, scope, after)
     const last = ids.at(-1)
     if (last === undefined) break
-    // Planned debtors are no longer due, and not selected again. The selection of all debtors continues after the last.
+    // Planned debtors are no longer due, so they are not selected again. If all debtors are selected, due or not, the
+    // next selection must begin after the last one of this batch.
     if (scope.allDebtors) after = last
     const done = await planBatch(deps, ids, now, scope)
     // Other transactions, such as those of another planning backend, have locked these debtors or have planned them.
+    // The next run plans those that are still due.
     if (done.debtors === 0 && !scope.allDebtors) break
     planned = {
       debtors: planned.debtors + done.debtors,
@@ -74,7 +81,7 @@ async function planBatch(
   scope: PlanningScope,
 ): Promise<PlannedCounts> {
   try {
-    return await database.transaction((tx) => planLocked(tx, ids, now, scope))
+    return await database.transaction((tx) => lockAndPlan(tx, ids, now, scope))
   } catch (error) {
     const [id, ...others] = ids
     if (id === undefined) return { debtors: 0, messages: 0 }
@@ -98,7 +105,8 @@ async function planBatch(
   }
 }
 
-async function planLocked(
+/** Plans the debtors that no other transaction has locked, if they are still due or all debtors are planned. */
+async function lockAndPlan(
   tx: Transaction,
   ids: readonly string[],
   now: Date,

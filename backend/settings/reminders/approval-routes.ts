@@ -5,7 +5,7 @@ import type { Reader, Transaction } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { chooseLanguage } from '../../mail/wording/languages.ts'
-import { countAwaitingApproval, listPastApprovals } from '../../messages/approval-log.ts'
+import { countAwaitingApproval, listDecidedOrLapsed } from '../../messages/approval-log.ts'
 import { findMessage, listMessages, readInvoiceIdsByMessage } from '../../messages/messages.ts'
 import { renderMessage } from '../../messages/representation.ts'
 import {
@@ -58,7 +58,7 @@ export const approvalPages: readonly SessionPage[] = [
       // Only the first page shows recent decisions.
       const [awaitingApproval, decided] = await Promise.all([
         countAwaitingApproval(read, accountId),
-        list.cursor === undefined ? listPastApprovals(read, accountId, DECIDED_MAX) : [],
+        list.cursor === undefined ? listDecidedOrLapsed(read, accountId, DECIDED_MAX) : [],
       ])
       const customers = await readCustomerNames(read, accountId, decided)
       const view = {

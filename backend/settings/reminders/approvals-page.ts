@@ -2,7 +2,7 @@
 import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Language } from '../../mail/wording/languages.ts'
-import type { PastApproval } from '../../messages/approval-log.ts'
+import type { DecidedOrLapsedMessage } from '../../messages/approval-log.ts'
 import type { PendingApproval } from '../../reminders/approvals.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
@@ -33,7 +33,7 @@ interface ApprovalsView {
   /** The number of all reminders that wait for approval. */
   readonly awaitingApproval: number
   /** Reminders that were recently approved or rejected, or have lapsed. */
-  readonly decided: readonly PastApproval[]
+  readonly decided: readonly DecidedOrLapsedMessage[]
   /** Customer names by id. */
   readonly customers: ReadonlyMap<string, string>
   readonly now: Date
@@ -84,7 +84,7 @@ function renderDecided({ decided, customers, session, now }: ApprovalsView): Htm
 }
 
 /** Renders the decision and who made it, or why the reminder lapsed. */
-function outcomeOf(row: PastApproval): Html {
+function outcomeOf(row: DecidedOrLapsedMessage): Html {
   const by = row.approval_decided_by === null ? '' : ` by ${labelOf(row.approval_decided_by)}`
   const reason =
     row.suppression_detail ?? (row.suppression_reason && reasonWords(row.suppression_reason))

@@ -16,7 +16,7 @@ import {
 import { LANGUAGES } from '../../mail/wording/languages.ts'
 import { embedLogo } from '../../mail/wording/mail-body.ts'
 import { writeReminder } from '../../mail/wording/reminder-text.ts'
-import { type SampleReminder, sampleReminder } from '../../mail/wording/sample-reminder.ts'
+import { createSampleReminder, type SampleReminder } from '../../mail/wording/sample-reminder.ts'
 import {
   checkWording,
   defaultWording,
@@ -257,7 +257,13 @@ async function readSample(
 ): Promise<SampleReminder> {
   const account = await getAccount(read, session.account.id)
   const invoiceId = await findInvoiceId(read, account.id, invoiceNumber.trim())
-  const sample = await sampleReminder(read, account, { ...key, wording, invoiceId }, baseUrl, now)
+  const sample = await createSampleReminder(
+    read,
+    account,
+    { ...key, wording, invoiceId },
+    baseUrl,
+    now,
+  )
   return sample ?? notFound('invoice', invoiceNumber)
 }
 

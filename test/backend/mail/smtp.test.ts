@@ -207,7 +207,7 @@ t.test(
       },
     })
     await sendNow(newMailer(t, smtp.url))
-    await sendNow(newMailer(t, smtp.url, { wantsReports: true }))
+    await sendNow(newMailer(t, smtp.url, { wantsSuccessReports: true }))
     const failures = ['FAILURE', 'DELAY']
     matches(
       t,
