@@ -78,16 +78,23 @@ export async function readPage<
   const scan: Scan<Row> = {
     accountTable: { table, accountId: values.accountId },
     scanned,
-    filters: hasStatistics ? times : [...times, ...others],
+    filters: [...times, ...others],
     async readPart(part) {
       const { variant, bounds } = splitPage(part)
       return await read({ ...values, ...bounds }, variant)
     },
   }
-  if (isAnyDefined(...selectiveFilters) || scan.filters.length === 0)
-    return await scan.readPart(page)
-  return hasStatistics
-    ? await scanWithStatistics(reader, scan, page)
+  if (isAnyDefined(...selectiveFilters)) return await scan.readPart(page)
+  if (hasStatistics) {
+    // The statistics are those of columns: an expression would hide from the database how many rows match.
+    const onlyIndexes = [page.sort, ...[scanned, ...scan.filters].map(({ column }) => column)]
+    const planned = { ...page, onlyIndexes }
+    return times.length === 0
+      ? await scan.readPart(planned)
+      : await scanWithStatistics(reader, scan, planned)
+  }
+  return scan.filters.length === 0
+    ? await scan.readPart(page)
     : await scanAndCount(reader, scan, page)
 }
 
