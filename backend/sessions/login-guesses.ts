@@ -1,8 +1,8 @@
 /**
- * Limits guessing of passwords and codes, for each e-mail address and for each IP address. The counts are in the
- * database, so that they survive a restart and apply to all backends. A guess is counted before it is verified:
- * otherwise, none of a hundred concurrent guesses would be rejected.
- * Unknown e-mail addresses are counted like known ones, so that the response does not reveal which addresses exist.
+ * Limits guesses at passwords, codes and passkeys, for each subject, e.g. an e-mail address, and for each IP address.
+ * The counts are in the database, so that they survive a restart and apply to all backends. A guess is counted before
+ * it is verified: otherwise, none of a hundred concurrent guesses would be rejected. Unknown e-mail addresses are
+ * counted like known ones, so that the response does not reveal which addresses exist.
  */
 import { createHash } from 'node:crypto'
 import { clientNetwork } from '../../shared/contract/client-network.ts'
@@ -13,25 +13,26 @@ import { normalizeEmail } from '../users/users.ts'
 const WINDOW_MS = 15 * 60_000
 
 /**
- * A window that ends later than `WINDOW_MS` plus this time from now was begun before a clock was set back, and no
- * longer applies. Without this, the first guess would block logins for as long as the clock was ahead. In practice, the
- * clocks of two backends differ by less: each backend rejects requests of a gateway whose clock differs by more than a
- * minute.
+ * More than the clocks of two backends differ in practice: each backend rejects the requests of a gateway whose clock
+ * differs by more than a minute. If a window has more than `WINDOW_MS` and this time left, a clock was set back after
+ * the window had begun, and the window no longer applies. Otherwise, after one guess, no other guess would be accepted
+ * until the clock has reached the time of that guess again.
  */
 const CLOCKS_DIFFER_MS_MAX = 60_000
 
-/** How many guesses per e-mail address and per IP address are accepted in one window, which the first guess begins. */
+/** How many guesses per subject and per IP address are accepted in one window, which begins with the first guess. */
 const GUESSES_MAX = 10
 
 /** The number of guesses before the first wait, to allow typing errors. Each wait is twice the previous one. */
 const GUESSES_FREE = 5
 const WAIT_MS_FIRST = 2000
 
-export interface Guesser {
+/** A guess at a password or a code, or an attempt with a passkey. */
+export interface Guess {
   /**
    * The guesses about a subject are counted separately for each purpose. Otherwise, anyone could enter the subject of
-   * another purpose as an e-mail address, and block a person's second factor. The guesses from an IP address are counted
-   * together, whatever their purpose.
+   * another purpose as an e-mail address, and block a person's second factor. The guesses from an IP address are
+   * counted together, whatever their purpose.
    */
   readonly purpose:
     | 'email'
@@ -49,9 +50,9 @@ export interface Guesser {
 }
 
 /** Counts one guess, or throws `Problem` `too_many_logins` and counts none. */
-export async function countGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
+export async function countGuess(tx: Transaction, guess: Guess, now: Date): Promise<void> {
   await deleteEndedWindows(tx, now)
-  const subjects = subjectsOf(guesser)
+  const subjects = subjectsOf(guess)
   const rows = await lockGuesses(tx, subjects, now)
   const blockedUntil = Math.max(...rows.map((row) => Date.parse(row.blocked_until)), 0)
   if (blockedUntil > now.getTime()) {
@@ -114,13 +115,13 @@ async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Da
 }
 
 /**
- * Called after a correct password, code or passkey. Resets the count of the subject. For the IP address, ends the wait but
- * subtracts only this guess: otherwise an attacker could reset the count by logging in to an account of their own.
+ * Called after a correct password, code or passkey. Resets the count of the subject. For the IP address, ends the wait,
+ * but subtracts only this guess: otherwise, an attacker could reset the count by logging in to an account of their own.
  *
  * To prevent deadlocks, transactions lock the user first, and the rows of guesses last, in the order of `lockGuesses`.
  */
-export async function uncountGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
-  const [subject = '', address] = subjectsOf(guesser)
+export async function uncountGuess(tx: Transaction, guess: Guess, now: Date): Promise<void> {
+  const [subject = '', address] = subjectsOf(guess)
   if (address !== undefined) {
     await tx
       .updateTable('login_guesses')
@@ -140,7 +141,7 @@ function blockedAfter(guesses: number, now: Date, windowEndsAt: string): string 
 }
 
 /** Subjects are hashed, because a user may have typed the password into the field for the e-mail address. */
-function subjectsOf({ purpose, subject, address }: Guesser): string[] {
+function subjectsOf({ purpose, subject, address }: Guess): string[] {
   const hash = createHash('sha256').update(normalizeEmail(subject)).digest('base64url')
   const bySubject = `${purpose}:${hash}`
   return address === undefined ? [bySubject] : [bySubject, `address:${clientNetwork(address)}`]

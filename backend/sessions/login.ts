@@ -8,7 +8,7 @@ import type { Passwords } from '../users/passwords.ts'
 import { findUserByEmail, normalizeEmail, setPasswordHash } from '../users/users.ts'
 import { hasSecondFactor, lockUser } from './factors.ts'
 import { hasLoggedInBefore, type LoginBrowser, recordBrowser } from './known-browsers.ts'
-import { countGuess, type Guesser, uncountGuess } from './login-guesses.ts'
+import { countGuess, type Guess, uncountGuess } from './login-guesses.ts'
 import { consumeSecondFactorCode, type SecondFactorBox } from './second-factor.ts'
 import { endSession, findPendingUser, startSession } from './sessions.ts'
 import { recordWrongCode } from './wrong-codes.ts'
@@ -51,8 +51,8 @@ export async function logIn(
   { email, password, token, ...browser }: Credentials,
   now: Date,
 ): Promise<Login> {
-  const guesser = await guesserOf(database.read, email, browser)
-  await database.transaction((tx) => countGuess(tx, guesser, now))
+  const guess = await guessOf(database.read, email, browser)
+  await database.transaction((tx) => countGuess(tx, guess, now))
   const user = await findUserByEmail(database.read, email)
   const active = user?.status === 'active' ? user : undefined
   // Without a hash, `verify` takes as long as with one, and returns false.
@@ -64,11 +64,11 @@ export async function logIn(
   const login =
     isRight && active !== undefined
       ? await database.transaction((tx) =>
-          startLogin(tx, active, { rehashed, token, browser, guesser }, now),
+          startLogin(tx, active, { rehashed, token, browser, guess }, now),
         )
       : undefined
   if (login !== undefined) return login
-  await recordFailure(database, 'user.login_failed', { user, address: guesser.address }, now)
+  await recordFailure(database, 'user.login_failed', { user, address: guess.address }, now)
   throw new Problem('login_failed', 'E-mail address and password do not match.')
 }
 
@@ -76,11 +76,11 @@ export async function logIn(
  * Guesses in a browser in which the user has logged in before are counted separately. Otherwise, anyone could lock a
  * user out with wrong passwords.
  */
-async function guesserOf(
+async function guessOf(
   reader: Reader,
   email: string,
   { browserToken, address }: LoginBrowser,
-): Promise<Guesser> {
+): Promise<Guess> {
   const isKnown = await hasLoggedInBefore(reader, email, browserToken)
   return isKnown
     ? { purpose: 'known_browser', subject: `${browserToken} ${normalizeEmail(email)}`, address }
@@ -89,7 +89,7 @@ async function guesserOf(
 
 interface VerifiedLogin extends Pick<Credentials, 'token'> {
   readonly browser: LoginBrowser
-  readonly guesser: Guesser
+  readonly guess: Guess
   /** The new hash of the password; undefined if the stored hash is up to date. */
   readonly rehashed: string | undefined
 }
@@ -101,12 +101,12 @@ interface VerifiedLogin extends Pick<Credentials, 'token'> {
 async function startLogin(
   tx: Transaction,
   verified: UserRow,
-  { rehashed, token, browser, guesser }: VerifiedLogin,
+  { rehashed, token, browser, guess }: VerifiedLogin,
   now: Date,
 ): Promise<Login | undefined> {
   const user = await lockUser(tx, verified.id)
   if (user.password_hash !== verified.password_hash || user.status !== 'active') return undefined
-  await uncountGuess(tx, guesser, now)
+  await uncountGuess(tx, guess, now)
   if (rehashed !== undefined) await setPasswordHash(tx, user.id, rehashed, now)
   if (token !== undefined) await endSession(tx, token)
   if (await hasSecondFactor(tx, user)) {
@@ -152,8 +152,8 @@ export async function completeLogin(
   const user = await findPendingUser(database.read, token, now)
   if (user === undefined || token === undefined) throw passwordTooOld()
   // Guesses are counted by user, not by browser, because a code has only a million values.
-  const guesser = { purpose: 'second_factor', subject: user.id, address } as const
-  await database.transaction((tx) => countGuess(tx, guesser, now))
+  const guess = { purpose: 'second_factor', subject: user.id, address } as const
+  await database.transaction((tx) => countGuess(tx, guess, now))
   const actionContext = { actor: actorOf(user, address), now }
   const complete = await database.transaction(async (tx) => {
     if (!(await consumeSecondFactorCode(tx, user.id, code, box, actionContext))) {
@@ -163,7 +163,7 @@ export async function completeLogin(
     }
     // The pending session may have been ended since it was read, e.g. because the password was reset.
     if ((await findPendingUser(tx, token, now)) === undefined) throw passwordTooOld()
-    await uncountGuess(tx, guesser, now)
+    await uncountGuess(tx, guess, now)
     await endSession(tx, token)
     await recordLogin(tx, user, address, now)
     return startFullSession(tx, user, browser, now)

@@ -9,7 +9,7 @@ import type { PasskeyRow, Reader, Transaction, UserRow } from '../database/table
 import { lockUser } from './factors.ts'
 import type { LoginBrowser } from './known-browsers.ts'
 import { actorOf, recordFailure, type StartedSession, startFullSession } from './login.ts'
-import { countGuess, type Guesser, uncountGuess } from './login-guesses.ts'
+import { countGuess, type Guess, uncountGuess } from './login-guesses.ts'
 import {
   type ChallengeScope,
   challengeIn,
@@ -49,8 +49,8 @@ export async function beginPasskeyLogin(
   attempt: PasskeyAttempt,
   now: Date,
 ): Promise<PublicKeyCredentialRequestOptionsJSON> {
-  const { scope, guesser } = await readScopeAndGuesser(database.read, attempt, now)
-  await database.transaction((tx) => countGuess(tx, guesser, now))
+  const { scope, guess } = await readScopeAndGuess(database.read, attempt, now)
+  await database.transaction((tx) => countGuess(tx, guess, now))
   const { userId } = scope
   const allowed = userId === undefined ? [] : await listPasskeys(database.read, userId)
   if (userId !== undefined && allowed.length === 0) throw passkeyNotAccepted()
@@ -66,7 +66,7 @@ export async function logInWithPasskey(
   response: AuthenticationResponseJSON,
   now: Date,
 ): Promise<StartedSession> {
-  const { scope, guesser } = await readScopeAndGuesser(database.read, attempt, now)
+  const { scope, guess } = await readScopeAndGuess(database.read, attempt, now)
   const challenge = challengeIn(response.response.clientDataJSON)
   const isValid = await database.transaction((tx) => consumeChallenge(tx, challenge, scope, now))
   if (!isValid) throw new Problem('login_failed', 'This took too long. Try again.')
@@ -76,7 +76,7 @@ export async function logInWithPasskey(
   const started =
     usable !== undefined && signCount !== undefined
       ? await database.transaction((tx) =>
-          recordUseAndStartSession(tx, { ...usable, signCount }, attempt, guesser, now),
+          recordUseAndStartSession(tx, { ...usable, signCount }, attempt, guess, now),
         )
       : undefined
   if (started !== undefined) return started
@@ -102,7 +102,7 @@ async function recordUseAndStartSession(
   tx: Transaction,
   { passkey, user, signCount }: PasskeyOfUser & { readonly signCount: number },
   { token, formSecret, ...browser }: PasskeyAttempt,
-  guesser: Guesser,
+  guess: Guess,
   now: Date,
 ): Promise<StartedSession | undefined> {
   const { status } = await lockUser(tx, user.id)
@@ -116,7 +116,7 @@ async function recordUseAndStartSession(
     .where('sign_count', '=', passkey.sign_count)
     .executeTakeFirstOrThrow()
   if (numUpdatedRows === 0n) return undefined
-  await uncountGuess(tx, guesser, now)
+  await uncountGuess(tx, guess, now)
   if (token !== undefined) await endSession(tx, token)
   await recordAudit(
     tx,
@@ -132,21 +132,21 @@ async function recordUseAndStartSession(
 }
 
 /** Guesses are counted by user after the password was entered, and otherwise by login form. */
-async function readScopeAndGuesser(
+async function readScopeAndGuess(
   reader: Reader,
   { formSecret, token, address }: PasskeyAttempt,
   now: Date,
-): Promise<{ readonly scope: ChallengeScope; readonly guesser: Guesser }> {
+): Promise<{ readonly scope: ChallengeScope; readonly guess: Guess }> {
   if (formSecret !== undefined) {
     const scope = { purpose: 'login', browser: formSecret, userId: undefined } as const
-    return { scope, guesser: { purpose: 'passkey', subject: formSecret, address } }
+    return { scope, guess: { purpose: 'passkey', subject: formSecret, address } }
   }
   const user = await findPendingUser(reader, token, now)
   if (user === undefined || token === undefined) {
     throw new Problem('login_failed', 'Log in again: your password was entered too long ago.')
   }
   const scope = { purpose: 'second_factor', browser: token, userId: user.id } as const
-  return { scope, guesser: { purpose: 'second_factor', subject: user.id, address } }
+  return { scope, guess: { purpose: 'second_factor', subject: user.id, address } }
 }
 
 async function findPasskey(

@@ -39,14 +39,14 @@ export const invitationPages: readonly OpenPage[] = [
       checkChosenPassword(fields.text('password'), email, '/password')
       // Only a client with a valid code gets here. The count limits how often this client can make the backend hash a
       // password, which is expensive.
-      const guesser = { purpose: 'invitation', subject: codeHash, address } as const
-      await database.transaction((tx) => countGuess(tx, guesser, now))
+      const guess = { purpose: 'invitation', subject: codeHash, address } as const
+      await database.transaction((tx) => countGuess(tx, guess, now))
       const passwordHash = await passwords.hash(fields.text('password'))
       const started = await database.transaction(async (tx) => {
         // The user who accepts the invitation has no id yet.
         const actor = actorOf({ id: '', email }, address)
         const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
-        await uncountGuess(tx, guesser, now)
+        await uncountGuess(tx, guess, now)
         // The new cookie replaces the cookie of the session that the browser had before. That session ends, as it does
         // at a login, because no browser has its token any more.
         if (request.session !== undefined) await endSession(tx, request.session.token)

@@ -133,12 +133,12 @@ export const sessionPages: readonly SessionPage[] = [
       const { database, passwords } = deps
       const chosen = fields.text('new_password')
       checkChosenPassword(chosen, session.user.email, '/new_password')
-      const guesser = await checkOwnPassword(request, deps, 'current_password')
+      const guess = await checkOwnPassword(request, deps, 'current_password')
       const passwordHash = await passwords.hash(chosen)
       const token = await database.transaction(async (tx) => {
         const newToken = await changePassword(tx, session, passwordHash, actionContext)
         // The current password was correct, so entering it does not count as a guess.
-        await uncountGuess(tx, guesser, now)
+        await uncountGuess(tx, guess, now)
         if (!wantsJson) await setFlash(tx, newToken, 'password_changed')
         return newToken
       })

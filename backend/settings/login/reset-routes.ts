@@ -43,9 +43,9 @@ export const resetPages: readonly OpenPage[] = [
       }
       // Requests for links are counted separately from attempts to log in with the e-mail address. Otherwise, anyone
       // could block the user's login.
-      const guesser = { purpose: 'password_reset', subject: email, address } as const
+      const guess = { purpose: 'password_reset', subject: email, address } as const
       await database.transaction(async (tx) => {
-        await countGuess(tx, guesser, now)
+        await countGuess(tx, guess, now)
         await requestPasswordReset(tx, entered, resetCodes, now)
       })
       const route = noticeRouteOf?.(email) ?? 'waiting'
@@ -73,13 +73,13 @@ export const resetPages: readonly OpenPage[] = [
       const codeHash = hashToken(fields.text('code').trim())
       const { user } = await getPasswordReset(database.read, codeHash, now)
       // This attempt is counted separately from attempts to log in: a person whose login is blocked can use a link.
-      const guesser = { purpose: 'new_password', subject: user.id, address } as const
+      const guess = { purpose: 'new_password', subject: user.id, address } as const
       checkChosenPassword(fields.text('password'), user.email, '/password')
-      await database.transaction((tx) => countGuess(tx, guesser, now))
+      await database.transaction((tx) => countGuess(tx, guess, now))
       const passwordHash = await passwords.hash(fields.text('password'))
       await database.transaction(async (tx) => {
         await resetPassword(tx, codeHash, passwordHash, { actor: actorOf(user, address), now })
-        await uncountGuess(tx, guesser, now)
+        await uncountGuess(tx, guess, now)
       })
       return { json: { changed: true }, page: renderDone }
     },

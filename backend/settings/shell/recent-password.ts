@@ -91,8 +91,9 @@ function nearestPagePath({ path, server }: Request): string {
 }
 
 /**
- * Checks the user's password in the field, and counts the guess. Returns the argument of `uncountGuess`. A wrong
- * password is recorded in the audit log, because another person may be using the session. Throws `validation_failed`.
+ * Checks the user's password in the field, and counts the guess. Returns the guess, so that the caller can pass it to
+ * `uncountGuess` in the transaction of the action. A wrong password is recorded in the audit log, because another
+ * person may be using the session. Throws `validation_failed`.
  */
 export async function checkOwnPassword(
   { session, fields, address, actionContext, now }: SessionRequest,
@@ -101,10 +102,10 @@ export async function checkOwnPassword(
 ) {
   const { user, account } = session
   // Counted separately from logins: otherwise, anyone could block the confirmation by failed logins.
-  const guesser = { purpose: 'confirmation', subject: user.id, address } as const
-  await database.transaction((tx) => countGuess(tx, guesser, now))
+  const guess = { purpose: 'confirmation', subject: user.id, address } as const
+  await database.transaction((tx) => countGuess(tx, guess, now))
   const { password_hash } = await getUser(database.read, account.id, user.id)
-  if (await passwords.verify(password_hash, fields.text(field))) return guesser
+  if (await passwords.verify(password_hash, fields.text(field))) return guess
   await database.transaction((tx) =>
     recordAudit(tx, actionContext, {
       accountId: account.id,
@@ -116,19 +117,19 @@ export async function checkOwnPassword(
 }
 
 /**
- * Checks the password of the request, and records that it was just entered. Returns the session's new token, or undefined
- * if a concurrent request has replaced the token. The response then sets no cookie, because the browser gets the valid
- * token in the response to the other request. Throws `validation_failed`.
+ * Checks the password of the request, and records that it was just entered. Returns the session's new token, or
+ * undefined if a concurrent request has replaced the token. The response then sets no cookie, because the browser gets
+ * the valid token in the response to the other request. Throws `validation_failed`.
  */
 export async function confirmPassword(
   request: SessionRequest,
   deps: SettingsDeps,
 ): Promise<string | undefined> {
   const { session, now } = request
-  const guesser = await checkOwnPassword(request, deps, PASSWORD)
+  const guess = await checkOwnPassword(request, deps, PASSWORD)
   return deps.database.transaction(async (tx) => {
     const token = await confirmSession(tx, session, now)
-    await uncountGuess(tx, guesser, now)
+    await uncountGuess(tx, guess, now)
     return token
   })
 }

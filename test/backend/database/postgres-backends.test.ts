@@ -344,10 +344,10 @@ t.test('if the two last Admins become Members at the same time, one stays Admin'
 
 t.test('of twenty concurrent guesses at a password, exactly five are allowed', async (t) => {
   const databases = await openTwoDatabases(t)
-  const guesser = { purpose: 'email', subject: 'a@acme.example', address: '192.0.2.1' } as const
+  const guess = { purpose: 'email', subject: 'a@acme.example', address: '192.0.2.1' } as const
   const outcomes = await Promise.allSettled(
     Array.from({ length: 20 }, (_, n) =>
-      databases[n % 2 === 0 ? 0 : 1].transaction((tx) => countGuess(tx, guesser, NOW)),
+      databases[n % 2 === 0 ? 0 : 1].transaction((tx) => countGuess(tx, guess, NOW)),
     ),
   )
   t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 5)
