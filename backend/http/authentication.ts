@@ -10,9 +10,9 @@ import type { Contract } from '../../shared/contract/contract.ts'
 import {
   CLIENT_ADDRESS_HEADER,
   PRINCIPAL_HEADER,
+  PRINCIPAL_REJECTION_HEADER,
   type Principal,
-  REFUSAL_HEADER,
-  type Refusal,
+  type PrincipalRejection,
   type SignedPrincipal,
   verifyPrincipal,
 } from '../../shared/contract/principal.ts'
@@ -49,7 +49,7 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
     async authenticate(request, h): Promise<Lifecycle.ReturnValueTypes> {
       const now = deps.clock()
       const principal = verify(String(request.headers[PRINCIPAL_HEADER]), now.getTime())
-      if (typeof principal === 'string') return refuse(h, principal)
+      if (typeof principal === 'string') return rejectPrincipal(h, principal)
       const { scope, operation } = routeOf(request, routes)
       const target = { accountId: principal.accountId, id: String(request.params['id'] ?? ''), now }
       // An operation with `begin` reads while the key is checked. api/routes.ts calls `finish` for the response.
@@ -58,7 +58,7 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
           ? operation.begin(target, deps.database)
           : undefined
       const caller = await findCaller(request, principal, now, deps)
-      if (typeof caller === 'string') return refuse(h, caller)
+      if (typeof caller === 'string') return rejectPrincipal(h, caller)
       checkScope(caller, scope)
       return h.authenticated({ credentials: { ...caller }, artifacts: { finish } })
     },
@@ -69,7 +69,7 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
 /** Caches verified principals: a gateway sends the same principal for up to a minute. */
 function createVerifier(secrets: readonly string[]) {
   const signed = new LRUCache<string, SignedPrincipal>({ max: PRINCIPALS_MAX })
-  return (text: string, now: number): Principal | Refusal => {
+  return (text: string, now: number): Principal | PrincipalRejection => {
     const known = signed.get(text)
     const found = known ?? verifyPrincipal(text, secrets)
     if (found === undefined) return 'principal_invalid'
@@ -83,7 +83,7 @@ async function findCaller(
   principal: Principal,
   now: Date,
   { database, lastUsed }: AuthenticationDeps,
-): Promise<Caller | Refusal> {
+): Promise<Caller | PrincipalRejection> {
   const row = await findKeyById(database.read, principal.keyId)
   if (row === undefined || row.account_id !== principal.accountId) return 'principal_invalid'
   if (row.revoked_at !== null) return 'key_revoked'
@@ -112,8 +112,11 @@ function checkAddress(allowed: string | null, { headers }: Request): void {
 }
 
 /** The reason is for the gateway, which acts on it; clients never see it. */
-function refuse(h: ResponseToolkit, reason: Refusal): Lifecycle.ReturnValueTypes {
-  return h.response().code(401).header(REFUSAL_HEADER, reason).takeover()
+function rejectPrincipal(
+  h: ResponseToolkit,
+  reason: PrincipalRejection,
+): Lifecycle.ReturnValueTypes {
+  return h.response().code(401).header(PRINCIPAL_REJECTION_HEADER, reason).takeover()
 }
 
 interface Route {

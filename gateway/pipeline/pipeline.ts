@@ -4,7 +4,7 @@
  */
 import { clientNetwork } from '../../shared/contract/client-network.ts'
 import type { Contract } from '../../shared/contract/contract.ts'
-import { REFUSAL_HEADER } from '../../shared/contract/principal.ts'
+import { PRINCIPAL_REJECTION_HEADER } from '../../shared/contract/principal.ts'
 import { Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { continueTrace, createSpanId } from '../../shared/process/trace.ts'
 import type { Tracing } from '../../shared/process/tracing.ts'
@@ -201,7 +201,7 @@ function createDecideAndForward(
         })
         const forwarding = forwarder.forward(request, call.abort, call.record)
         const response = await recordStep(call.record, 'forward', forwarding, spanId)
-        const reason = fieldValue(response.headers, REFUSAL_HEADER)
+        const reason = fieldValue(response.headers, PRINCIPAL_REJECTION_HEADER)
         if (reason === undefined) {
           call.forwarded = true
           return toClient(head, response)

@@ -5,8 +5,8 @@
  *   signs it at a look-up, the gateway forwards it with each call, and it is valid for a minute;
  * - the signature of every other request of a gateway (look-ups, readiness probes, usage reports, pages).
  *
- * The setting is a list of secrets, so that they can be rotated without an outage: the first secret signs, and
- * signatures of all secrets are accepted.
+ * `GATEWAY_SECRET` is a list of secrets, so that they can be rotated without an outage: the first secret signs, and
+ * signatures with any of the secrets are accepted.
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 
@@ -14,15 +14,17 @@ import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 export const PRINCIPAL_HEADER = 'x-receivables-principal'
 export const SIGNATURE_HEADER = 'x-receivables-signature'
 export const CLIENT_ADDRESS_HEADER = 'x-receivables-client-address'
-/** A backend's response with status 401 has this header. Its value is the reason why the principal is rejected. */
-export const REFUSAL_HEADER = 'x-receivables-refusal'
+/**
+ * The header of the response (401) to a call whose principal the backend rejects. Its value is a `PrincipalRejection`.
+ */
+export const PRINCIPAL_REJECTION_HEADER = 'x-receivables-refusal'
 
 /**
- * `key_revoked` and `key_expired` are final. After `revision_changed`, the gateway looks the key up again
- * and repeats the call. It does the same after `principal_expired` and `principal_invalid`; if these recur,
- * the clocks or the secrets of the two processes differ.
+ * Why a backend rejects a principal. After `key_expired`, the gateway rejects the call. After any other reason, it
+ * looks the key up again, and repeats the call if the key is valid. If `principal_expired` or `principal_invalid`
+ * recur, the clocks or the secrets of the two processes differ.
  */
-export type Refusal =
+export type PrincipalRejection =
   | 'key_revoked'
   | 'key_expired'
   | 'revision_changed'
@@ -115,17 +117,24 @@ function requestClaims({ method, path, body }: SignedRequest, signedAt: string):
   return [signedAt, method, path, hash('sha256', body, 'base64url')].join('\n')
 }
 
-function isSigned(use: string, text: string, signature: string, secrets: readonly string[]) {
+function isSigned(
+  kind: SignatureKind,
+  text: string,
+  signature: string,
+  secrets: readonly string[],
+) {
   const given = Buffer.from(signature)
   return secrets.some((secret) => {
-    const expected = Buffer.from(mac(use, text, secret))
+    const expected = Buffer.from(mac(kind, text, secret))
     return given.length === expected.length && timingSafeEqual(given, expected)
   })
 }
 
-/** `use` is part of the signed text, so that a signature of one kind is invalid for the other kind. */
-function mac(use: string, text: string, secret: string): string {
-  return createHmac('sha256', secret).update(`${use}\n${text}`).digest('base64url')
+type SignatureKind = 'principal' | 'request'
+
+/** `kind` is part of the signed text, so that a signature of one kind is invalid for the other kind. */
+function mac(kind: SignatureKind, text: string, secret: string): string {
+  return createHmac('sha256', secret).update(`${kind}\n${text}`).digest('base64url')
 }
 
 function firstOf(secrets: readonly string[]): string {

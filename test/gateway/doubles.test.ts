@@ -3,7 +3,7 @@ import t from 'tap'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
 import { revokeApiKey } from '../../backend/api-keys/api-keys.ts'
 import { digestApiKey, mintApiKey } from '../../shared/contract/api-key.ts'
-import { PRINCIPAL_HEADER, REFUSAL_HEADER } from '../../shared/contract/principal.ts'
+import { PRINCIPAL_HEADER, PRINCIPAL_REJECTION_HEADER } from '../../shared/contract/principal.ts'
 import { startBackend } from '../fixtures/service/backend.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { until } from '../fixtures/service/until.ts'
@@ -75,6 +75,9 @@ t.test(
   async (t) => {
     const response = await real.send('GET', '/api/v1/me', { headers: { [PRINCIPAL_HEADER]: 'x' } })
     const { status, text, headers } = response
-    t.strictSame([status, text, headers.get(REFUSAL_HEADER)], [401, '', 'principal_invalid'])
+    t.strictSame(
+      [status, text, headers.get(PRINCIPAL_REJECTION_HEADER)],
+      [401, '', 'principal_invalid'],
+    )
   },
 )

@@ -1,7 +1,10 @@
 /** When the gateway itself rejects a call, the response has rate-limit headers. Some of these calls are counted. */
 import t from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
-import { REFUSAL_HEADER, type Refusal } from '../../shared/contract/principal.ts'
+import {
+  PRINCIPAL_REJECTION_HEADER,
+  type PrincipalRejection,
+} from '../../shared/contract/principal.ts'
 import { matches } from '../fixtures/matches.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
@@ -189,12 +192,12 @@ t.test(
 )
 
 /** Makes a call during which the backend rejects its principal `times` times. */
-async function callWhilePrincipalsAreRejected(reason: Refusal, times: number) {
+async function callWhilePrincipalsAreRejected(reason: PrincipalRejection, times: number) {
   const forwardedBefore = backend.requests.length
   const logBefore = gateway.log().length
   let left = times
   backend.respondWith((_, res) => {
-    if (left-- > 0) res.writeHead(401, { [REFUSAL_HEADER]: reason }).end()
+    if (left-- > 0) res.writeHead(401, { [PRINCIPAL_REJECTION_HEADER]: reason }).end()
     else res.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end('{}')
   })
   const key = backend.issue(['debtors:read'], 600)

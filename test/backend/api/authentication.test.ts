@@ -8,7 +8,7 @@ import { revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
 import {
   PRINCIPAL_HEADER,
-  REFUSAL_HEADER,
+  PRINCIPAL_REJECTION_HEADER,
   SIGNATURE_HEADER,
   signPrincipal,
   signRequest,
@@ -67,19 +67,19 @@ t.test('an authenticated request to an unknown route also gets an empty 404', as
 t.test('an invalid or outdated principal is rejected with the reason', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
-  const refusalOf = async (principal: string) => {
+  const rejectionOf = async (principal: string) => {
     const response = await backend.send('GET', '/api/v1/me', {
       headers: { [PRINCIPAL_HEADER]: principal },
     })
-    return [response.status, response.headers.get(REFUSAL_HEADER), response.text]
+    return [response.status, response.headers.get(PRINCIPAL_REJECTION_HEADER), response.text]
   }
   const principal = await backend.principalOf(key)
 
   await t.test('expired', async (t) => {
     const start = backend.now
-    matches(t, await refusalOf(principal), [200, null, String], 'accepted until it expires')
+    matches(t, await rejectionOf(principal), [200, null, String], 'accepted until it expires')
     backend.now = new Date(start.getTime() + 60_001)
-    t.strictSame(await refusalOf(principal), [401, 'principal_expired', ''])
+    t.strictSame(await rejectionOf(principal), [401, 'principal_expired', ''])
     backend.now = start
   })
 
@@ -87,11 +87,11 @@ t.test('an invalid or outdated principal is rejected with the reason', async (t)
     const claims = { keyId: key.row.id, keyRevision: 1, accountId: 'acct_x', accountRevision: 1 }
     const expiresAt = backend.now.getTime() + 1000
     const invalid = [401, 'principal_invalid', '']
-    t.strictSame(await refusalOf('x'), invalid)
-    t.strictSame(await refusalOf(signPrincipal(claims, expiresAt, ['another secret'])), invalid)
-    t.strictSame(await refusalOf(signPrincipal(claims, expiresAt, GATEWAY_SECRETS)), invalid)
+    t.strictSame(await rejectionOf('x'), invalid)
+    t.strictSame(await rejectionOf(signPrincipal(claims, expiresAt, ['another secret'])), invalid)
+    t.strictSame(await rejectionOf(signPrincipal(claims, expiresAt, GATEWAY_SECRETS)), invalid)
     const unknownKey = { ...claims, keyId: 'key_none' }
-    t.strictSame(await refusalOf(signPrincipal(unknownKey, expiresAt, GATEWAY_SECRETS)), invalid)
+    t.strictSame(await rejectionOf(signPrincipal(unknownKey, expiresAt, GATEWAY_SECRETS)), invalid)
   })
 
   await t.test(
@@ -101,21 +101,21 @@ t.test('an invalid or outdated principal is rejected with the reason', async (t)
       await backend.database.transaction((tx) =>
         setScopeAllowance(tx, id, ['debtors:read'], actionContext(backend)),
       )
-      t.strictSame(await refusalOf(principal), [401, 'revision_changed', ''])
+      t.strictSame(await rejectionOf(principal), [401, 'revision_changed', ''])
       const narrowed = await backend.principalOf(key)
-      matches(t, await refusalOf(narrowed), [200, null, String])
+      matches(t, await rejectionOf(narrowed), [200, null, String])
       await backend.database.transaction((tx) =>
         setStatus(tx, id, 'suspended', actionContext(backend)),
       )
-      t.strictSame(await refusalOf(narrowed), [401, 'revision_changed', ''])
+      t.strictSame(await rejectionOf(narrowed), [401, 'revision_changed', ''])
     },
   )
 
   await t.test('outdated, because its key was revoked', async (t) => {
     const latest = await backend.principalOf(key)
     await backend.database.transaction((tx) => revokeApiKey(tx, key.row.id, actionContext(backend)))
-    t.strictSame(await refusalOf(latest), [401, 'key_revoked', ''])
-    t.strictSame(await refusalOf(principal), [401, 'key_revoked', ''])
+    t.strictSame(await rejectionOf(latest), [401, 'key_revoked', ''])
+    t.strictSame(await rejectionOf(principal), [401, 'key_revoked', ''])
   })
 })
 
@@ -244,8 +244,8 @@ t.test('calls in progress get their response while the backend drains', async (t
   await t.rejects(backend.send('GET', '/internal/ready'))
 })
 
-// Regression: connections that the system had opened, but the backend had not accepted, were reset. Under load, gateways
-// responded 502 to their calls.
+// Regression: connections that the system had opened, but the backend had not accepted, were reset. Under load,
+// gateways responded 502 to their calls.
 t.test('connections that wait to be accepted get a response when the backend drains', async (t) => {
   const backend = await startBackend(t, { drainGraceMs: 5_000 })
   const sockets = Array.from({ length: 20 }, () => connect(backend.port, '127.0.0.1'))

@@ -8,7 +8,10 @@ import {
 } from '../../../backend/api-keys/key-changes.ts'
 import { recordKeyExpiry } from '../../../backend/api-keys/key-expiry.ts'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
-import { CLIENT_ADDRESS_HEADER, REFUSAL_HEADER } from '../../../shared/contract/principal.ts'
+import {
+  CLIENT_ADDRESS_HEADER,
+  PRINCIPAL_REJECTION_HEADER,
+} from '../../../shared/contract/principal.ts'
 import { openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
 import { PEPPERS } from '../../fixtures/service/backend.ts'
@@ -50,7 +53,7 @@ async function outcomeAt(now: Date, key: Parameters<typeof backend.principalOf>[
   const { status, headers } = await backend.call(key, 'GET', '/api/v1/me', {
     headers: { [CLIENT_ADDRESS_HEADER]: '203.0.113.9' },
   })
-  return headers.get(REFUSAL_HEADER) ?? status
+  return headers.get(PRINCIPAL_REJECTION_HEADER) ?? status
 }
 
 t.afterEach(() => {
