@@ -1,6 +1,6 @@
 /**
- * The backend's server: authentication, routes and error responses. Handlers are thin; the domain code is
- * in the folder of each resource.
+ * The backend's server: authentication, routes and error responses. Handlers contain little code: each calls the domain
+ * code in the folder of its subject.
  */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -45,16 +45,19 @@ import type { WebhookServices } from './webhooks/webhooks.ts'
 const KEEP_ALIVE_MS = 75_000
 
 /**
- * Gateways forward only requests that they have received completely, so a slow request does not come from a
- * gateway.
+ * How long a request may take to arrive. Gateways forward only requests that they have received completely, so a slower
+ * request does not come from a gateway.
  */
 const REQUEST_MS_MAX = 30_000
 
-/** How long `drain` waits for calls in progress: less than the 10 s after which a process is usually killed. */
+/**
+ * How long a drain waits for connections to be closed and calls to end: less than the 10 s after which a process that
+ * should end is usually killed.
+ */
 const DRAIN_MS_MAX = 8000
 
 /**
- * How long a drain waits for gateways to close their idle connections. A gateway closes connections to a
+ * The part of `DRAIN_MS_MAX` in which gateways can close their idle connections. A gateway closes connections to a
  * draining backend within 2 s, and any connection that was idle for 4 s.
  */
 const DRAIN_GRACE_MS = 5000
@@ -81,14 +84,14 @@ export interface BackendDeps {
   readonly passwords?: Passwords
   /** If absent, there are no pages for webhooks. */
   readonly webhooks?: WebhookServices
-  /** If absent, there are no routes for mail. */
+  /** If absent, there are no routes for mail, and Settings mails no invitations, links for new passwords or notices. */
   readonly mailServices?: MailServices
   readonly clock: () => Date
   readonly log: Logger
   readonly metrics: Metrics
   /** If undefined, requests are not traced. */
   readonly tracing: Tracing | undefined
-  /** How long a drain waits for calls in progress. */
+  /** How long a drain waits for connections to be closed and calls to end, including `drainGraceMs`. */
   readonly drainMsMax?: number
   /** How long a drain keeps idle connections open; 0 if no call can be in transit anymore. */
   readonly drainGraceMs?: number
@@ -151,7 +154,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
       usage,
       flushLastUsed: lastUsed.flush,
       invitationCodes: deps.mailServices?.invitationCodes,
-      resetCodes: deps.mailServices?.codes,
+      resetCodes: deps.mailServices?.mailedCodes,
       noticeRouteOf: deps.mailServices?.noticeRouteOf,
       passwords,
     }),
@@ -200,9 +203,9 @@ function closeConnectionsWhile(server: Server, isDraining: () => boolean): void 
 }
 
 /**
- * Accepts the connections that the system has opened already, and refuses later ones. Resolves when all connections are
- * closed, or after `graceMs`. hapi itself would close idle connections immediately: calls in transit on them would be
- * lost, and gateways could not know their outcome.
+ * Accepts the connections that the operating system has opened already, and refuses later ones. Resolves when all
+ * connections are closed, or after `graceMs`. hapi itself would close idle connections immediately: calls in transit on
+ * them would be lost, and gateways could not know their outcome.
  */
 async function drainConnections({ listener }: Server, graceMs: number): Promise<void> {
   const closed = once(listener, 'close')
@@ -230,6 +233,8 @@ function createServerFor({ host, port, socket }: BackendDeps): Server {
       // Without this type, hapi would parse a body without a Content-Type as JSON. A hostile page can make a
       // browser send such a request.
       payload: { defaultContentType: 'application/octet-stream', maxBytes: BODY_BYTES_MAX },
+      // The Settings pages parse their cookies themselves. hapi would reject a request because of a malformed cookie,
+      // even one of another program.
       state: { parse: false, failAction: 'ignore' },
     },
   })

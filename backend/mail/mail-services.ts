@@ -48,7 +48,7 @@ export interface MailServices {
   /** The codes for mailed invitations; undefined if Admins must pass on invitation links themselves. */
   readonly invitationCodes: MailedCodes | undefined
   /** Creates and checks the codes in links that are mailed to users. */
-  readonly codes: MailedCodes
+  readonly mailedCodes: MailedCodes
   /** Returns what would happen to a notice to this address. */
   noticeRouteOf(address: string): NoticeRoute
   /** Returns why the last hand-over was abandoned; undefined if it was not abandoned. */
@@ -77,14 +77,14 @@ export function createMailServices(options: MailServicesOptions): MailServices {
       options.onHandOver?.(result)
     },
   })
-  const codes = createMailedCodes(mailedCodeKeys)
+  const mailedCodes = createMailedCodes(mailedCodeKeys)
   let outbox: Worker | undefined
   return {
     mailer,
     unsubscribeLinks: createUnsubscribeLinks(baseUrl, unsubscribeLinkKeys),
     inboundSecrets,
-    invitationCodes: server === undefined || isRehearsal ? undefined : codes,
-    codes,
+    invitationCodes: server === undefined || isRehearsal ? undefined : mailedCodes,
+    mailedCodes,
     noticeRouteOf(address) {
       if (isRehearsal) return 'waiting'
       if (isReservedAddress(address)) return 'dropped'
@@ -92,7 +92,7 @@ export function createMailServices(options: MailServicesOptions): MailServices {
     },
     lastError: () => lastError,
     start() {
-      if (!isRehearsal) outbox = startOutbox({ ...options, mailer, codes })
+      if (!isRehearsal) outbox = startOutbox({ ...options, mailer, mailedCodes })
     },
     async close() {
       await Promise.all([outbox?.stop(), mailer.close()])

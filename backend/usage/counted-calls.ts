@@ -1,6 +1,6 @@
 /**
- * Counts the API calls to which the backend responds. A gateway itself counts and reports the calls that it rejects,
- * because it does not forward them.
+ * Counts the API calls that the backend authenticates and responds to. A gateway itself counts and reports the calls
+ * that it rejects, because it does not forward them.
  */
 import type { Server } from '@hapi/hapi'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
@@ -16,8 +16,9 @@ declare module '@hapi/hapi' {
 
 export function countCalls(server: Server, usage: Usage, clock: () => Date): void {
   server.events.on('response', ({ auth, response, route }) => {
-    // The credentials are null if the caller is not authenticated. Only API routes have credentials with a key.
+    // The credentials are null on routes outside the API, and if the backend has not authenticated the call.
     const caller = auth.credentials as Partial<Caller> | null
+    // The response is null if the gateway closed the connection before the response.
     if (caller?.key === undefined || response === null || response instanceof Error) return
     const { app } = route.settings
     if (app === undefined || !('operationId' in app)) return

@@ -1,8 +1,9 @@
 /**
- * Delivers due events in the backend's process. A claimed delivery is sent immediately; none is queued in memory.
- * Each process limits its concurrent attempts at an endpoint; while the endpoint fails, the limit is one. An account may
- * use about half of the attempts that are free, so that some are left for other accounts. A receiver that hangs or is
- * slow therefore delays only events of its own account, unless receivers of about ten accounts hang at the same time.
+ * Delivers due events in the backend's process. A claimed delivery is sent immediately; none is queued in memory. Each
+ * process limits its concurrent attempts at an endpoint; while the endpoint fails, the limit is one. An account may use
+ * about half of the capacity that other accounts do not use, so that capacity is left for further accounts. A receiver
+ * that hangs or is slow therefore delays only events of its own account, unless receivers of about ten accounts hang at
+ * the same time.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker } from '../background/worker.ts'
@@ -54,7 +55,8 @@ const BATCHING_DELAY_MS = 20
 const AFTER_ERROR_MS = 1000
 
 /**
- * How long a drain waits for attempts in progress before it aborts them. Aborted attempts are not recorded.
+ * How long a drain waits for attempts in progress before it aborts them. An aborted attempt is not recorded, and
+ * another process makes it again.
  */
 const DRAIN_MS_MAX = 4000
 
@@ -63,9 +65,10 @@ export interface DeliveryWorkerDeps extends AttemptDeps {
   readonly log: Logger
   /**
    * Whether this is the only worker that uses the database. If it is, leases that exist at the start belong to a
-   * process that was killed, and are reclaimed.
+   * process that was killed, so the worker makes their deliveries due without waiting for the leases to expire.
    */
   readonly isOnlyBackend: boolean
+  /** Returns numbers from 0 to 1, for the jitter of the retry schedule. */
   readonly random?: () => number
   /** Called after each attempt, for metrics. */
   readonly onAttempt?: (attempt: Outcome) => void
@@ -89,7 +92,8 @@ export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
     database,
     async prepare() {
       if (!isOnlyBackend) return
-      await database.transaction((tx) => DELIVERY_LEASES.reclaim(tx, clock(), () => true))
+      const isOrphaned = () => true
+      await database.transaction((tx) => DELIVERY_LEASES.reclaim(tx, clock(), isOrphaned))
     },
     round: () => deliverer.startDue(pollMs),
   })
@@ -150,10 +154,15 @@ class Deliverer {
     )
     const claimed = await readClaimed(database.read, ids, lease)
     for (const delivery of claimed) this.#start(delivery)
-    // If other backends claimed all the deliveries, the next round follows after the poll interval.
+    // Further deliveries may be due, so the next round follows immediately. If other backends claimed all the
+    // deliveries of this round, it follows after the poll interval.
     return claimed.length > 0 ? 0 : undefined
   }
 
+  /**
+   * Returns the ids of the deliveries to start now, and the time at which the first delivery to another endpoint
+   * becomes due, if this is within `horizonMs`.
+   */
   async #findWork(now: Date, horizonMs: number) {
     const { read } = this.#deps.database
     const capacity = IN_FLIGHT_MAX - this.#attempts.size
@@ -174,7 +183,10 @@ class Deliverer {
     return { ids: idsByEndpoint.flat().slice(0, capacity), nextAt }
   }
 
-  /** Divides the free attempts of this process among the endpoints. Endpoints that may have none are omitted. */
+  /**
+   * Divides the free capacity among the endpoints. `limit` is the number of attempts that may start; an endpoint for
+   * which this number would be 0 is omitted.
+   */
   #divideCapacity(
     capacity: number,
     endpoints: readonly DueEndpoint[],
@@ -188,9 +200,10 @@ class Deliverer {
     let free = capacity
     for (const { id, accountId, isFailing } of endpoints) {
       const freeOfEndpoint = (isFailing ? 1 : PER_ENDPOINT_MAX) - (sendingByEndpoint.get(id) ?? 0)
-      // Afterwards, the account has at most as many attempts in progress as there is capacity left, so that the slow
-      // receivers of a few accounts never use the whole capacity. For an account without attempts in progress, the half of
-      // the free capacity is rounded up, so that it can make an attempt even if there is capacity for only one.
+      // When these attempts have started, the account has at most as many attempts in progress as there is capacity
+      // left. The slow receivers of a few accounts therefore never use the whole capacity. For an account without
+      // attempts in progress, the half of the free capacity is rounded up, so that it can make an attempt even if there
+      // is capacity for only one.
       const used = sendingByAccount.get(accountId) ?? 0
       const freeOfAccount = used === 0 ? Math.ceil(free / 2) : Math.floor((free - used) / 2)
       const limit = Math.min(freeOfEndpoint, share, freeOfAccount)
@@ -218,7 +231,7 @@ class Deliverer {
     this.#attempts.add(attempt)
   }
 
-  /** Frees the endpoint's capacity before the outcome is recorded. */
+  /** Sends the request. Frees the capacity of the endpoint when the request ends, before the outcome is recorded. */
   async #send(delivery: ClaimedDelivery): Promise<Outcome> {
     this.#sending.add(delivery)
     try {

@@ -2,8 +2,9 @@
  * Forwards page requests, and mails from the mail server, to a backend with http-proxy-3. Before that, each request is
  * validated and its body is read; only allow-listed headers are forwarded. The listener writes the response
  * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and an incomplete response would look
- * complete. Backends are chosen and connected in the same way as for calls. `PageSlots` limits the number of pages that
- * are loaded at the same time, so the agent of http-proxy-3 never queues requests.
+ * complete. Backends are chosen and connected in the same way as for calls. `PageSlots` allows no more pages to be
+ * loaded at the same time than a backend has connections for pages, so the HTTP agent of a backend never queues
+ * requests.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -31,7 +32,7 @@ import { type PageRoute, pageRouteOf } from './page-route.ts'
 import { PageSlots } from './page-slots.ts'
 import { createProblemPages, OUTCOME_UNKNOWN } from './problem-page.ts'
 
-/** How long a page may wait until it can be loaded. */
+/** How long a page may wait for a slot. */
 const SLOT_WAIT_MS = 5_000
 
 /** The request headers that every page may receive. */
@@ -79,6 +80,10 @@ export interface PagesProxyOptions {
   readonly baseUrl: string
   readonly backends: Backends
   readonly gatewaySecrets: readonly string[]
+  /**
+   * How long a backend may take to send the head of a response, its body if it is small, or the next part of a large
+   * body.
+   */
   readonly timeoutMs: number
   /** If false, only the paths below `/mail` are served. */
   readonly servesPages: boolean
@@ -97,16 +102,19 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     const release = await slots.acquire(clientNetwork(client), abort)
     const from = performance.now()
     const isReadOnly = head.method === 'GET' || head.method === 'HEAD'
+    // A failed request is repeated if the backend did not process it, or if it changes nothing. After a timeout, it is
+    // not repeated, because the client has already waited for long.
+    const mayRetry = (error: unknown) =>
+      abort.reason === undefined &&
+      (error instanceof GatewayRejected || (isReadOnly && !(error instanceof PageTimeout)))
     try {
       const response = await sendWithFailover(
         backends,
         (backend) => send(request, client, backend),
-        (error) =>
-          abort.reason === undefined &&
-          (error instanceof GatewayRejected || (isReadOnly && !(error instanceof PageTimeout))),
+        mayRetry,
       )
       response.once('close', release)
-      return await toClient(head.method, response, timeoutMs)
+      return await clientResponseOf(head.method, response, timeoutMs)
     } catch (cause) {
       release()
       throw cause instanceof Problem ? cause : pageProblem(cause, isReadOnly)
@@ -122,10 +130,10 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
   ): Promise<IncomingMessage> {
     request.record.backend = backend.url
     backend.inFlight++
-    const countEnded = () => void backend.inFlight--
+    const countAsEnded = () => void backend.inFlight--
     try {
       const response = await exchange(request, client, backend)
-      response.once('close', countEnded)
+      response.once('close', countAsEnded)
       if (isBare404(response)) {
         response.resume()
         throw new GatewayRejected('the backend rejected the signature of the gateway')
@@ -133,9 +141,10 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
       backends.recordResult(backend, { isFailed: Number(response.statusCode) >= 500 })
       return response
     } catch (error) {
-      // The `close` event of the rejected response calls `countEnded`.
+      // The `close` event of the rejected response calls `countAsEnded`.
       if (error instanceof GatewayRejected) throw error
-      countEnded()
+      countAsEnded()
+      // `sendWithFailover` itself marks an unreachable backend.
       const isFailure = !isUnreachable(error) && request.abort.reason === undefined
       if (isFailure) backends.recordResult(backend, { isFailed: true })
       throw error
@@ -216,12 +225,13 @@ function createExchange({
 /** The backend has not processed the request: its `GATEWAY_SECRET` or its clock differs from the gateway's. */
 class GatewayRejected extends Error {}
 
-/** Only a rejected signature gets a 404 without a body: the 404 of a page that does not exist has one. */
+/** Only a rejected signature gets a 404 without a body: the 404 for a page that does not exist has a body. */
 function isBare404({ statusCode, headers }: IncomingMessage): boolean {
   return statusCode === 404 && headers['content-length'] === '0'
 }
 
-async function toClient(
+/** Returns the response for the client. Rejects if the backend's response is malformed, late or incomplete. */
+async function clientResponseOf(
   method: string,
   response: IncomingMessage,
   timeoutMs: number,

@@ -33,16 +33,17 @@ for (const [name, language] of Object.entries(LANGUAGES)) {
 }
 
 /** The cache helps because most samples appear several times, e.g. the errors that every operation has. */
-const rendered = new Map<string, Html>()
+const renderedBlocks = new Map<string, Html>()
 
 /** Renders a code block, without colors if the language is not in `LANGUAGES`. */
 export function renderCode(code: string, language: string): Html {
-  const known = rendered.get(`${language}\n${code}`)
-  if (known !== undefined) return known
+  const cached = renderedBlocks.get(`${language}\n${code}`)
+  if (cached !== undefined) return cached
   const inner = Object.hasOwn(LANGUAGES, language)
     ? new Html(highlighter.highlight(code, { language }).value)
     : html`${code}`
+  // With `tabindex`, a wide block can be scrolled with the keyboard.
   const block = html`<pre tabindex="0"><code data-language="${language}">${inner}</code></pre>\n`
-  rendered.set(`${language}\n${code}`, block)
+  renderedBlocks.set(`${language}\n${code}`, block)
   return block
 }

@@ -12,7 +12,7 @@ import { trimLines } from './wording.ts'
 
 export interface NoticeTextDeps {
   readonly baseUrl: string
-  readonly codes: MailedCodes
+  readonly mailedCodes: MailedCodes
 }
 
 interface NoticeContext extends NoticeTextDeps {
@@ -153,11 +153,11 @@ function changedPassword({
 
 async function invitation(
   reader: Reader,
-  { baseUrl, codes, dateTimeText }: NoticeContext,
+  { baseUrl, mailedCodes, dateTimeText }: NoticeContext,
   id: string,
   { role, invited_by, accountName }: NoticeDetails['user.invited'] & { accountName: string },
 ): Promise<NoticeText | undefined> {
-  const link = await findLink(reader, 'invitations', id, codes)
+  const link = await findLink(reader, 'invitations', id, mailedCodes)
   if (link === undefined) return undefined
   return {
     tone: 'plain',
@@ -174,10 +174,10 @@ async function invitation(
 
 async function passwordReset(
   reader: Reader,
-  { baseUrl, codes, dateTimeText }: NoticeContext,
+  { baseUrl, mailedCodes, dateTimeText }: NoticeContext,
   id: string,
 ): Promise<NoticeText | undefined> {
-  const link = await findLink(reader, 'password_resets', id, codes)
+  const link = await findLink(reader, 'password_resets', id, mailedCodes)
   if (link === undefined) return undefined
   return {
     tone: 'plain',
@@ -199,7 +199,7 @@ async function findLink(
   reader: Reader,
   table: 'invitations' | 'password_resets',
   id: string,
-  codes: MailedCodes,
+  mailedCodes: MailedCodes,
 ): Promise<{ readonly code: string; readonly expiresAt: string } | undefined> {
   const row = await reader
     .selectFrom(table)
@@ -207,7 +207,7 @@ async function findLink(
     .where('id', '=', id)
     .where('ended_at', 'is', null)
     .executeTakeFirst()
-  const code = row && codes.findCode(row.id, row.code_hash)
+  const code = row && mailedCodes.findCode(row.id, row.code_hash)
   return row === undefined || code === undefined ? undefined : { code, expiresAt: row.expires_at }
 }
 

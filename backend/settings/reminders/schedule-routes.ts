@@ -46,11 +46,12 @@ export const schedulePages: readonly SessionPage[] = [
     },
   },
   {
-    // Omitted fields do not change.
+    // Settings whose fields were not sent do not change. Because of `acceptsShownValues`, a field that still has the
+    // value that the form showed at first counts as not sent.
     method: EDIT_METHODS,
     path: PATH,
     adminsOnly: ADMINS_ONLY,
-    // Otherwise, a person who finds an open session could redirect the customers' replies to themselves.
+    // Without the password, a person who finds an open session could redirect the customers' replies to themselves.
     needsRecentPassword: (fields) => fields.has('reply_to'),
     expected: {
       numbers: LADDER_FIELDS,
@@ -64,7 +65,7 @@ export const schedulePages: readonly SessionPage[] = [
         const before = await readChasingSettings(tx, accountId)
         const change = {
           ladder: ladderOf(fields, before.ladder),
-          ...(fields.has('holidays') && { holidays: datesOf(fields) }),
+          ...(fields.has('holidays') && { holidays: holidayDatesOf(fields) }),
           ...(fields.has('chase_from') && { chaseFrom: fields.text('chase_from').trim() || null }),
         }
         await changeChasingSettings(tx, accountId, change, actionContext)
@@ -160,14 +161,17 @@ async function readSchedule(reader: Reader, accountId: string): Promise<Schedule
 
 function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedule) {
   return {
-    ...{ ladder, holidays, chase_from: chaseFrom, reply_to: replyTo },
+    ladder,
+    holidays,
+    chase_from: chaseFrom,
+    reply_to: replyTo,
     apply_credit: applyCredit,
   }
 }
 
 /**
- * Returns the ladder of the request. Stages that were not sent are those of `current`. Only the courtesy may be empty:
- * an empty field of another stage becomes NaN, which the validation of the ladder rejects.
+ * Returns the ladder of the request. Stages that were not sent are those of `current`. Only the field of the courtesy
+ * stage may be empty: that of another stage becomes NaN, which the validation of the ladder rejects.
  */
 function ladderOf(fields: Fields, current: Ladder): Ladder {
   const daysAt = (stage: keyof Ladder) =>
@@ -183,12 +187,12 @@ function ladderOf(fields: Fields, current: Ladder): Ladder {
 }
 
 /** Reads the holidays from the list in JSON, or from the one field that a form has for all of them. */
-function datesOf(fields: Fields): string[] {
-  return holidaysOf(fields).map(({ date }) => date)
+function holidayDatesOf(fields: Fields): string[] {
+  return holidayLinesOf(fields).map(({ date }) => date)
 }
 
-/** Returns the holidays with the number of the line in the form's field, which starts at 1. */
-function holidaysOf(fields: Fields): { readonly date: string; readonly line: number }[] {
+/** Returns each holiday with the number of its line in the form's field. The first line has the number 1. */
+function holidayLinesOf(fields: Fields): { readonly date: string; readonly line: number }[] {
   return fields
     .list('holidays')
     .join('\n')
@@ -211,12 +215,15 @@ function sentValues(fields: Fields, stored: ScheduleValues): ScheduleValues {
   }
 }
 
-/** A form has one field for all holidays, so the faults are changed to point to this field and to name the line. */
+/**
+ * Returns the problem with errors that point to the form's one field for all holidays and name the line, instead of
+ * pointing to elements of a list.
+ */
 function withHolidayLines(problem: Problem, fields: Fields): Problem {
-  const given = problem.members['errors']
-  if (!Array.isArray(given)) return problem
-  const holidays = holidaysOf(fields)
-  const errors = given.map((error) => {
+  const elementErrors = problem.members['errors']
+  if (!Array.isArray(elementErrors)) return problem
+  const holidays = holidayLinesOf(fields)
+  const errors = elementErrors.map((error) => {
     const pointer = String(error.pointer)
     const [, index] = /^\/holidays\/(\d+)$/.exec(pointer) ?? []
     const holiday = index === undefined ? undefined : holidays[Number(index)]
