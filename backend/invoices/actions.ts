@@ -14,7 +14,7 @@ import type { InvoiceRow } from '../database/tables.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
 import { lockDebtorId, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
 import type { EventType } from '../events/event-types.ts'
-import { ACCOUNT_OF_DEBTOR } from '../lists/keyset.ts'
+import { UNINDEXED_ACCOUNT_ID } from '../lists/keyset.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
 import { BLOCKED_BY_DISPUTE, chasingFieldsFor, DISPUTED, holdOf } from './holds.ts'
@@ -137,7 +137,7 @@ export async function hasResumableInvoices(
   const row = await reader
     .selectFrom('invoices')
     .select('id')
-    .where(ACCOUNT_OF_DEBTOR, '=', accountId)
+    .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where(IS_RESUMABLE)
     .limit(1)
@@ -166,7 +166,7 @@ async function resumeMatching(
   const { numUpdatedRows } = await tx
     .updateTable('invoices')
     .set({ ...RESUMED, ...stampOf(tx, actionContext.now.toISOString()) })
-    .where(ACCOUNT_OF_DEBTOR, '=', accountId)
+    .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where(condition)
     .executeTakeFirstOrThrow()

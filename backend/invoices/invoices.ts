@@ -10,7 +10,7 @@ import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { DebtorRow, InvoiceRow, LazyInvoiceRow } from '../database/tables.ts'
 import { findDebtorIdByExternalId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { recordEvent, selectEnabledOrPausedEndpoints } from '../events/events.ts'
-import { ACCOUNT_OF_DEBTOR } from '../lists/keyset.ts'
+import { UNINDEXED_ACCOUNT_ID } from '../lists/keyset.ts'
 import { initialChasing } from '../reminders/planning/initial-chasing.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
@@ -268,7 +268,7 @@ export async function findOpenInvoices(
     .selectFrom('invoices')
     .select(COLUMNS_WITHOUT_LINES)
     .select(sql<null>`null`.as('line_items'))
-    .where(ACCOUNT_OF_DEBTOR, '=', accountId)
+    .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where('currency', '=', currency)
     .where(IS_OPEN)

@@ -5,12 +5,12 @@ import type { Reader } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import type { FoundDebtors } from '../debtors/find-debtors.ts'
 import {
-  ACCOUNT_OF_DEBTOR,
   type Column,
   type Condition,
   equals,
   orderOf,
   type Page,
+  UNINDEXED_ACCOUNT_ID,
   unindexed,
   within,
   withinBounds,
@@ -51,14 +51,20 @@ export interface InvoiceSearch {
   readonly amount: AmountRange
 }
 
-/** Returns the sort orders that an index serves, and that are therefore fast in an account of any size. */
+/**
+ * Returns the sort orders that are fast in an account of any size: indexes serve the views of unpaid invoices by due
+ * date, and the other views by time of creation. One customer has few enough invoices to sort them in any order.
+ */
 export function sortsOf({ view, debtorId }: Pick<InvoiceSearch, 'view' | 'debtorId'>) {
-  const isUnpaid = view === 'unpaid' || view === 'overdue'
   if (debtorId !== undefined) return INVOICE_SORTS
-  return INVOICE_SORTS.filter((sort) => isUnpaid === (sort !== '-created'))
+  const isUnpaid = view === 'unpaid' || view === 'overdue'
+  return INVOICE_SORTS.filter((sort) => (sort === '-created' ? !isUnpaid : isUnpaid))
 }
 
-/** Returns the results after the invoice `after`. Throws `invalid_cursor` if the account has no such invoice. */
+/**
+ * Returns up to `limit` results after the invoice with the id `after`. Throws `invalid_cursor` if the account has no
+ * such invoice.
+ */
 export async function searchInvoices(
   reader: Reader,
   accountId: string,
@@ -67,6 +73,7 @@ export async function searchInvoices(
   { after, limit }: { readonly after: string | undefined; readonly limit: number },
 ): Promise<ScannedPage<InvoiceRow>> {
   const { amount } = search
+  // No index serves the filter by amount, so it is applied to the rows that are read.
   const isScan = amount.min !== undefined || amount.max !== undefined
   const scanMax = isScan ? SCAN_MAX : limit + 1
   const page = await pageOf(reader, accountId, search, after, scanMax)
@@ -95,13 +102,18 @@ function conditionsOf(accountId: string, search: InvoiceSearch, today: string): 
   const isOfDebtor = debtorId !== undefined
   const isUnpaid = view === 'unpaid' || view === 'overdue'
   return [
-    ...equals(isOfDebtor && isUnpaid ? ACCOUNT_OF_DEBTOR : 'account_id', accountId),
+    ...equals(isOfDebtor && isUnpaid ? UNINDEXED_ACCOUNT_ID : 'account_id', accountId),
     ...isInView(view, today, isOfDebtor ? unindexed('status') : 'status'),
     ...equals('debtor_id', debtorId),
-    ...within('number', number, number && `${number}\u{10ffff}`),
+    ...(number === undefined ? [] : beginsWith('number', number)),
     ...equals(isOfDebtor ? unindexed('currency') : 'currency', currency),
     ...within('due_date', dueSince, dueBefore),
   ]
+}
+
+/** U+10FFFF sorts after every character of a text, so the range contains exactly the texts with the prefix. */
+function beginsWith(column: Column, prefix: string): Condition[] {
+  return within(column, prefix, `${prefix}\u{10ffff}`)
 }
 
 /** `status` is the column with the status: `unindexed('status')` if another index finds fewer invoices. */
@@ -189,7 +201,10 @@ export async function countInvoices(
   return { counts: counts.sort((a, b) => (a.currency < b.currency ? -1 : 1)), hasMore: false }
 }
 
-/** Reads at most `limit` of the invoices whose number begins with the text, and returns their debtors. */
+/**
+ * Returns at most `limit` debtors of invoices whose number begins with `number`. `isTruncated` is whether there are
+ * more than `limit` such invoices, so that debtors may be missing.
+ */
 export async function findDebtorsByInvoiceNumber(
   reader: Reader,
   accountId: string,
@@ -200,7 +215,7 @@ export async function findDebtorsByInvoiceNumber(
     .selectFrom('invoices')
     .select('debtor_id')
     .where('account_id', '=', accountId)
-    .where((eb) => eb.and(within('number', number, `${number}\u{10ffff}`)))
+    .where((eb) => eb.and(beginsWith('number', number)))
     .orderBy('number')
     .limit(limit + 1)
     .execute()

@@ -22,7 +22,7 @@ export interface PageVariant {
   readonly direction: 'asc' | 'desc'
   /** The number of rows to fetch: one more than are shown, to detect whether there is a next page. */
   readonly fetch: number
-  /** Set by `ignoreSortIndexIfFiltered`. */
+  /** Makes the database find rows by a filter and sort them, see `ignoreSortIndexIfFiltered`. */
   readonly ignoresSortIndex?: true
   /** The only columns that the database may look up in an index; by default, it chooses. See `indexableColumn`. */
   readonly onlyIndexes?: readonly string[]
@@ -54,16 +54,18 @@ function positionOf(value: string | undefined, id: string | undefined): Position
 }
 
 /**
- * If any of these selective filters is defined, makes the database find rows by the filter and then sort them. A database
- * without statistics would otherwise scan the whole account in the list's order. For the order of creation, `debtorId`
- * makes no difference, because an index contains the rows of a debtor in this order.
+ * If any of these selective filters is defined, makes the database find rows by the filter and then sort them. A
+ * database without statistics would otherwise scan the whole account in the list's order. For the order of creation,
+ * `debtorId` makes no difference, because an index contains the rows of a debtor in this order.
  */
 export function ignoreSortIndexIfFiltered(
   page: Page,
   { debtorId, otherFilters = [] }: SelectiveFilters,
 ): Page {
-  const debtorIdToSort = page.sort === 'created_at' ? undefined : debtorId
-  return isAnyDefined(debtorIdToSort, ...otherFilters) ? { ...page, ignoresSortIndex: true } : page
+  const mustSortRowsOfDebtor = debtorId !== undefined && page.sort !== 'created_at'
+  return mustSortRowsOfDebtor || isAnyDefined(...otherFilters)
+    ? { ...page, ignoresSortIndex: true }
+    : page
 }
 
 export interface SelectiveFilters {
@@ -105,7 +107,7 @@ function sortOf({ sort, ignoresSortIndex, onlyIndexes = [sort] }: Page) {
 export type Column = string | Expression<unknown>
 
 /**
- * Returns the column as an expression, so that the database does not use the column's index. Without statistics,
+ * Returns the text column as an expression, so that the database does not use the column's index. Without statistics,
  * the database assumes that every filter is selective: for example, it would read all rows with a status to find
  * the few rows of one debtor.
  */
@@ -114,15 +116,16 @@ export function unindexed(column: string): Expression<unknown> {
 }
 
 /**
- * The account's id, for a condition in a statement that finds rows by their debtor in a partial index, which begins with
- * the debtor. Without this expression, SQLite would use an index that begins with the account, and read all of its rows.
+ * The column `account_id`, for the condition in a statement that finds the rows of one debtor in a partial index, which
+ * begins with the debtor. With the plain column, SQLite would use an index that begins with the account, and read all
+ * rows of the account.
  */
-export const ACCOUNT_OF_DEBTOR: Expression<unknown> = unindexed('account_id')
+export const UNINDEXED_ACCOUNT_ID: Expression<unknown> = unindexed('account_id')
 
 /**
- * Returns the column for a condition. The database may look it up in an index if `page.onlyIndexes` contains it or, by
- * default, unless the list is also filtered by one of the more selective values. Otherwise, the column is returned as an
- * expression that no index contains (`unindexed`).
+ * Returns the column for a condition, or `unindexed(column)` if the database must not look it up in an index. If the
+ * page has `onlyIndexes`, the database may look up only these columns. Otherwise, it may look up the column unless a
+ * value of `unlessFilteredBy` is defined: these are filters of the same list that are more selective.
  */
 export function indexableColumn(
   { onlyIndexes }: PageVariant,
@@ -180,10 +183,10 @@ export interface AnyTimeFilters extends TimeFilters {
 export type TimeRange = readonly [string, string | undefined, string | undefined]
 
 /**
- * Adds the limits of the sort column that other filters imply, so that a page begins and ends at these limits instead of
- * scanning rows that cannot match. For example, a row that was created since yesterday was also updated since yesterday:
- * `updated_at` always increases (see `stamp.ts`), so it precedes neither `created_at` nor `sent_at`. A message is not sent
- * before it is created (see `timeOfSending`).
+ * Adds the limits of the sort column that other filters imply, so that a page begins and ends at these limits instead
+ * of scanning rows that cannot match. For example, a row that was created since yesterday was also updated since
+ * yesterday: `updated_at` always increases (see `stamp.ts`), so it precedes neither `created_at` nor `sent_at`. A
+ * message is not sent before it is created (see `timeOfSending`).
  */
 export function withImpliedLimits<F extends AnyTimeFilters>(filters: F, sort: string): F {
   const { created_since, created_before, updated_since, updated_before } = filters
@@ -202,9 +205,10 @@ export function withImpliedLimits<F extends AnyTimeFilters>(filters: F, sort: st
 const DAY_MS = 86_400_000
 
 /**
- * Earlier versions stored the time of sending by the clock of the sending backend, which could be behind the clock of the
- * backend that created the message. A day is more than clocks differ. Returns undefined after the year 9999, whose texts
- * do not sort by time.
+ * A row with a `sent_at` before `instant` was created before the result. Earlier versions stored the time of sending by
+ * the clock of the sending backend, which could be behind the clock of the backend that created the message; a day is
+ * more than clocks differ. Returns undefined after the year 9999, because the texts of such instants do not sort by
+ * time.
  */
 function dayAfter(instant: string): string | undefined {
   const later = new Date(Date.parse(instant) + DAY_MS).toISOString()
@@ -244,8 +248,8 @@ export function withinTimes(filters: AnyTimeFilters, page: Page): Condition[] {
 }
 
 /**
- * Returns the conditions for the limits of the sort column, except those that the bounds of the page imply. With both,
- * SQLite would begin at the limit: each page would read all pages before it again.
+ * Returns the conditions for the limits of the sort column, except those that the bounds of the page imply. With a
+ * limit and a bound, SQLite would begin at the limit: each page would read all pages before it again.
  */
 export function withinSorted(page: Page, since: Value, before: Value): Condition[] {
   const { sort, direction, after, end } = page
