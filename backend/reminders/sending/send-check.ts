@@ -26,7 +26,7 @@ import {
 } from '../safety-rails.ts'
 import { REMINDER_LEASES, START_MS_MAX, setNextRun } from './leases.ts'
 import { markSent } from './mark-sent.ts'
-import { ensureText, readMessageHtml, showsOutdatedPayment, writeText } from './text.ts'
+import { ensureText, readMessageHtml, showsOutdatedPaymentDetails, writeText } from './text.ts'
 import {
   lockWaitingMessage,
   recordInterruptedHandOver,
@@ -82,7 +82,7 @@ export async function runSendCheck(
   if (isExcluded(waiting))
     return cancel(tx, waiting, 'the account no longer sends reminders about an invoice', now)
   if (awaitsApproval) return requestApproval(tx, deps, waiting, now)
-  if (await showsOutdatedPayment(tx, waiting, waiting.reminder.payment_digest)) {
+  if (await showsOutdatedPaymentDetails(tx, waiting, waiting.reminder.payment_digest)) {
     return cancel(tx, waiting, 'the payment details in the text are outdated', now)
   }
   if (!(await isApprovedIfRequired(tx, waiting)))
@@ -177,8 +177,8 @@ function isOutdated({ debtor, message }: Situation): boolean {
 }
 
 /**
- * Whether the message announces a due date that has passed since, e.g. while the mail server was unavailable. A reminder
- * about other invoices can contain such an announcement.
+ * Whether the message announces a due date that has passed since, e.g. while the mail server was unavailable. A
+ * reminder about other invoices can contain such an announcement.
  */
 function isLateCourtesy({ facts, account, debtor }: WaitingMessage, now: Date): boolean {
   const today = account.workingTimeOf(debtor).dayOf(now)

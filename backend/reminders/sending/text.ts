@@ -1,7 +1,7 @@
 /**
  * Writes the text of a message before the message is sent or approved. While the message awaits approval, the text is
- * written again if the message's data or the wording changes. An approved text never changes. Other texts are written
- * again for a retry on a later day, unless an earlier attempt may have arrived.
+ * written again if the message's data or the wording changes. An approved text never changes. If a message needs no
+ * approval, its text is written again for a retry on a later day, unless an earlier attempt may have arrived.
  */
 import { findLogoProperties } from '../../accounts/logo.ts'
 import {
@@ -39,7 +39,8 @@ export async function ensureText(
   now: Date,
 ): Promise<MessageRow> {
   const { message, reminder } = input
-  // If an earlier attempt may have arrived, the recipient must recognize the second mail as the same one.
+  // If the message requires approval, its text is approved by now and must not change. If an earlier attempt may have
+  // arrived, the recipient must recognize the second mail as the same one.
   const isFixed = message.approval_required === 1 || reminder.unknown_outcomes > 0
   const isCurrent = isFixed || message.days_past_due === daysPastDueOf(input, now)
   return message.body !== null && isCurrent ? message : writeText(tx, links, input, now)
@@ -62,7 +63,7 @@ export async function writeText(
   const { id, account_id: accountId } = message
   const today = account.workingTimeOf(debtor).dayOf(now)
   const paymentUrls = await readPaymentUrls(tx, facts)
-  const payment = await readShownDetails(tx, input)
+  const paymentDetails = await readShownPaymentDetails(tx, input)
   const invoices = facts.invoices.map((invoice) => ({
     ...invoice,
     daysPastDue: daysBetween(invoice.dueDate, today),
@@ -84,7 +85,7 @@ export async function writeText(
     debtor: { name: debtor.name },
     invoices,
     wording,
-    payment,
+    payment: paymentDetails,
     unsubscribeUrl:
       facts.recipient === null ? null : links.linkFor({ accountId, address: facts.recipient }),
   })
@@ -106,24 +107,27 @@ export async function writeText(
     .execute()
   await tx
     .updateTable('reminders')
-    .set({ payment_digest: digestOf(payment) })
+    .set({ payment_digest: digestOf(paymentDetails) })
     .where('message_id', '=', id)
     .execute()
   return { ...message, ...written, ...stamped }
 }
 
-/** Whether the message's text shows payment details that the account has changed since the text was written. */
-export async function showsOutdatedPayment(
+/**
+ * Whether the message's text shows payment details that the account has changed since the text was written.
+ * `shownDigest` is the digest of the payment details in the text.
+ */
+export async function showsOutdatedPaymentDetails(
   tx: Transaction,
   input: MessageToWrite,
-  writtenDigest: string | null,
+  shownDigest: string | null,
 ): Promise<boolean> {
   if (input.message.body === null) return false
-  return digestOf(await readShownDetails(tx, input)) !== writtenDigest
+  return digestOf(await readShownPaymentDetails(tx, input)) !== shownDigest
 }
 
 /** Reads the account's payment details for the currencies of the message. */
-async function readShownDetails(
+async function readShownPaymentDetails(
   tx: Transaction,
   { message, facts }: MessageToWrite,
 ): Promise<PaymentDetails[]> {
