@@ -1,6 +1,7 @@
 /** Renders an operation as a `curl` command, in which `$KEY` stands for the API key. */
 import type { DocumentedOperation, Example, Parameter } from './document.ts'
 
+/** `example` is the example of the body that the command sends. */
 export function renderCurl(
   operation: DocumentedOperation,
   baseUrl: string,
@@ -20,6 +21,7 @@ export function renderCurl(
           `-d ${quote(JSON.stringify(example.value, null, 2))}`,
         ]),
   ]
+  // curl uses GET by default, and POST if there is a body.
   if (method !== 'GET' && method !== 'POST') lines.push(`-X ${method}`)
   return lines.join(' \\\n  ')
 }

@@ -1,8 +1,12 @@
-/** Stores imports, with the records that each import created or corrected, so that an import can be taken back. */
+/**
+ * Stores imports, and which records each import created or corrected. Created records can be taken back; corrections
+ * cannot.
+ */
 import type { ActionContext } from '../accounts/audit.ts'
 import type { ImportRecordRow, ImportRow, Reader, Transaction } from '../database/tables.ts'
 
-export type ImportKind = ImportRecordRow['kind']
+/** What an import created (a customer, an invoice or a payment), or that it corrected an existing record. */
+export type ImportRecordKind = ImportRecordRow['kind']
 
 /** Stores the import unless it exists already: each request of an import may be the first one that arrives. */
 export async function startImport(
@@ -22,7 +26,7 @@ export async function startImport(
 export async function storeImportedRecords(
   tx: Transaction,
   { importId, accountId }: { readonly importId: string; readonly accountId: string },
-  records: readonly { readonly id: string; readonly kind: ImportKind }[],
+  records: readonly { readonly id: string; readonly kind: ImportRecordKind }[],
 ): Promise<void> {
   if (records.length === 0) return
   await tx
@@ -46,10 +50,10 @@ export async function findImport(
   id: string,
   accountId?: string,
 ): Promise<CountedImport | undefined> {
-  const all = reader.selectFrom('imports').selectAll().where('id', '=', id)
+  const ofAnyAccount = reader.selectFrom('imports').selectAll().where('id', '=', id)
   const row = await (accountId === undefined
-    ? all
-    : all.where('account_id', '=', accountId)
+    ? ofAnyAccount
+    : ofAnyAccount.where('account_id', '=', accountId)
   ).executeTakeFirst()
   if (row === undefined) return undefined
   return { ...row, counts: (await countRecords(reader, [id])).get(id) ?? NO_RECORDS }
@@ -57,7 +61,7 @@ export async function findImport(
 
 /** How many records of each kind an import has, and how many of them were taken back. */
 export type ImportCounts = Readonly<
-  Record<ImportKind, { readonly all: number; readonly takenBack: number }>
+  Record<ImportRecordKind, { readonly all: number; readonly takenBack: number }>
 >
 
 export interface CountedImport extends ImportRow {
@@ -107,7 +111,7 @@ async function countRecords(
     .execute()
   return new Map(
     [...Map.groupBy(rows, (row) => row.import_id)].map(([id, rowsOfImport]) => {
-      const countOf = (kind: ImportKind) => {
+      const countOf = (kind: ImportRecordKind) => {
         const row = rowsOfImport.find((candidate) => candidate.kind === kind)
         return { all: Number(row?.all ?? 0), takenBack: Number(row?.taken_back ?? 0) }
       }

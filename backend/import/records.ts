@@ -1,4 +1,7 @@
-/** The records of the service with which a file is compared, as the API represents them. */
+/**
+ * The stored records that an import compares with its file. They have only the members that the comparison needs, as
+ * the API represents them.
+ */
 
 export interface DebtorRecord {
   readonly id: string

@@ -1,7 +1,7 @@
 /** Decides which records of an import can be taken back, and why the others are kept. */
 import type { InvoiceStatus, MessageStatus, PaymentRow, Reader } from '../database/tables.ts'
 import { unindexed } from '../lists/keyset.ts'
-import type { ImportKind } from './imports.ts'
+import type { ImportRecordKind } from './imports.ts'
 import { inChunks } from './in-chunks.ts'
 
 export type KeptReason =
@@ -16,7 +16,7 @@ export type KeptReason =
 /** A record of the import that is kept. */
 export interface KeptRecord {
   readonly id: string
-  readonly kind: ImportKind
+  readonly kind: ImportRecordKind
   /** The number of an invoice, the name of a customer, or the external id of a payment. */
   readonly name: string
   readonly reason: KeptReason
@@ -53,7 +53,7 @@ export interface TakeBackPlan {
 
 export interface ImportedRecord {
   readonly id: string
-  readonly kind: ImportKind
+  readonly kind: ImportRecordKind
 }
 
 /** Returns the records of an import that have not been taken back yet. */
@@ -73,7 +73,7 @@ export async function planTakeBack(
   accountId: string,
   records: readonly ImportedRecord[],
 ): Promise<TakeBackPlan> {
-  const idsOf = (kind: ImportKind) =>
+  const idsOf = (kind: ImportRecordKind) =>
     records.filter((record) => record.kind === kind).map(({ id }) => id)
   const changed = await findChanged(reader, accountId, records)
   const payments = await readPayments(reader, accountId, idsOf('payment'))

@@ -4,7 +4,7 @@ import type { CheckStep, ColumnStep, IndexStep } from './steps.ts'
 
 export interface MigrationTarget {
   readonly db: Kysely<unknown>
-  /** May be called inside or outside of a transaction. */
+  /** Uses the connection of `db`: within `transaction`, it also finds tables that the transaction has created. */
   hasTable(name: string): Promise<boolean>
   /**
    * Runs `work` in a transaction that blocks others only for a moment: if it waits too long for a lock, it is
@@ -13,10 +13,10 @@ export interface MigrationTarget {
   transaction<T>(work: (tx: Kysely<unknown>) => Promise<T>): Promise<T>
   /**
    * Runs a step outside of a transaction, without blocking writers. If the process is killed, the step can be
-   * run again. Absent if the database supports the step only in a transaction.
+   * run again. Absent if the database can run such steps only in a transaction.
    */
   runWithoutBlocking?(step: ColumnStep | CheckStep | IndexStep): Promise<void>
-  /** Replaces a check in a transaction: in an empty database, and if `runWithoutBlocking` is absent. */
+  /** Replaces a check constraint in a transaction. Used in an empty database, and if `runWithoutBlocking` is absent. */
   replaceCheck(tx: Kysely<unknown>, step: CheckStep): Promise<void>
   /**
    * Runs `work` while no other process migrates. On SQLite, `work` runs immediately, because transactions alone

@@ -1,7 +1,7 @@
 /**
- * Announcements to all backends of one database, with LISTEN and NOTIFY. Notifications are sent after the
- * commit instead of inside the transaction, because PostgreSQL serializes the commits of transactions that
- * notify.
+ * Announces to all backends of one database that there is work on a topic, with LISTEN and NOTIFY. Notifications are
+ * sent after the commit instead of inside the transaction, because PostgreSQL serializes the commits of transactions
+ * that notify.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -18,10 +18,11 @@ const RECONNECT_MS = 1000
 
 export interface PostgresAnnouncementsOptions {
   /**
-   * Connects directly to the server that accepts writes, without a pooler, because LISTEN needs a session
-   * of its own.
+   * Opens a connection for LISTEN. It leads to the server that accepts writes, the only one that sends notifications,
+   * and directly, because LISTEN needs a session of its own, which a pooler does not provide.
    */
   connect(): Promise<pg.Client>
+  /** Sends a statement that notifies. Any connection may be used for it, even one through a pooler. */
   query(text: string, values: readonly string[]): Promise<unknown>
 }
 
@@ -83,6 +84,7 @@ export class PostgresAnnouncements {
         if (sender !== this.#sender) this.#listeners.call(topics)
       })
       client.once('end', () => {
+        // If the connection ends before it is in use, `listen` fails and the `catch` block reconnects.
         if (this.#connection === client) this.#reconnectLater()
       })
       await client.query(`listen ${CHANNEL}`)
@@ -90,7 +92,7 @@ export class PostgresAnnouncements {
       // Announcements before this moment may have been missed.
       this.#listeners.callAll()
     } catch {
-      // The end is not awaited, since the connection may hang.
+      // `end` is not awaited, because it may never resolve if the connection hangs.
       void client?.end().catch(() => {})
       this.#reconnectLater()
     }

@@ -1,19 +1,20 @@
 /**
- * Copies a SQLite database while a backend writes to it: complete, consistent as of one instant, and
- * without deleted data.
+ * Copies a SQLite database while a backend writes to it. The copy is complete and consistent as of one instant, and
+ * contains no remains of deleted data.
  */
 import { dirname } from 'node:path'
 import { sql } from 'kysely'
 import { isDiskFull, SqliteConnection } from './connection.ts'
 import { kyselyOnConnection } from './kysely.ts'
 
-/** Both are paths; `to` is an empty file. Throws if the copy is damaged, or has no tables of this service. */
+/** Copies the database at the path `from` into the empty file at the path `to`, and checks the copy. */
 export async function backUpSqlite(from: string, to: string): Promise<void> {
   await copyInto(from, to)
-  await check(to)
+  await checkCopy(to)
 }
 
 async function copyInto(from: string, to: string): Promise<void> {
+  // SQLite rejects `vacuum into` on a connection that may only read.
   const source = await SqliteConnection.open(from, 'write')
   try {
     await source.exec(`vacuum into '${to.replaceAll("'", "''")}'`)
@@ -28,17 +29,18 @@ async function copyInto(from: string, to: string): Promise<void> {
   }
 }
 
-async function check(path: string): Promise<void> {
+/** Throws if the copy is damaged or has no tables of this service. Otherwise, makes the copy a single file. */
+async function checkCopy(path: string): Promise<void> {
   const copy = await SqliteConnection.open(path, 'write')
   try {
     const db = kyselyOnConnection<unknown>(copy)
     const { rows } = await sql<{ integrity_check: string }>`pragma integrity_check`.execute(db)
-    const broken = await sql`pragma foreign_key_check`.execute(db)
+    const { rows: brokenReferences } = await sql`pragma foreign_key_check`.execute(db)
     const [first] = rows
     if (first?.integrity_check !== 'ok') {
       throw new Error(`The copy is damaged: ${first?.integrity_check ?? 'nothing was checked'}`)
     }
-    const { length } = broken.rows
+    const { length } = brokenReferences
     if (length > 0) throw new Error(`The copy is damaged: ${length} rows refer to missing rows`)
     const { rows: tables } = await sql`
       select 1 from sqlite_master where type = 'table' and name = 'accounts'
@@ -48,7 +50,8 @@ async function check(path: string): Promise<void> {
         'The database does not contain the tables of this service. Check its address, such as DATABASE_URL.',
       )
     }
-    // In this mode, the copy is a single file, which can be moved as it is.
+    // The connection has switched the copy to WAL, which uses several files. In this mode, the copy is a single file,
+    // which can be moved as it is.
     await copy.exec('pragma journal_mode = delete')
   } finally {
     await copy.close()

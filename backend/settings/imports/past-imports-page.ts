@@ -1,6 +1,6 @@
 /** The pages of past imports: the list, and one import with the effects of taking it back. */
 import { type Html, html } from '../../html/html.ts'
-import type { CountedImport, ImportCounts, ImportKind } from '../../import/imports.ts'
+import type { CountedImport, ImportCounts, ImportRecordKind } from '../../import/imports.ts'
 import {
   countByKind,
   type KeptReason,
@@ -56,7 +56,7 @@ ${next !== null && renderNext(IMPORTS_PATH, { limit, before: next }, 'Older')}`
 }
 
 const KIND_WORDS: Readonly<
-  Record<ImportKind, { readonly title: string; readonly one: string; readonly path: string }>
+  Record<ImportRecordKind, { readonly title: string; readonly one: string; readonly path: string }>
 > = {
   customer: { title: 'Customers', one: 'customer', path: '/settings/customers' },
   invoice: { title: 'Invoices', one: 'invoice', path: '/settings/invoices' },

@@ -5,7 +5,9 @@
 
 export interface Cookies {
   readonly session: Cookie
-  /** Contains the secret from which the CSRF token of a form before login is derived. */
+  /**
+   * Contains a secret. The CSRF tokens of forms that are sent before login, e.g. the login form, are derived from it.
+   */
   readonly login: Cookie
   /** Identifies a browser in which the user has logged in before. This cookie gives no access. */
   readonly browser: Cookie
@@ -13,7 +15,10 @@ export interface Cookies {
   readonly page: Cookie
 }
 
-/** Browsers ignore a cookie with more than 4096 bytes, and would keep the page that was requested before. */
+/**
+ * Browsers ignore a cookie whose name and value have more than 4096 bytes together. They would keep the cookie that
+ * they have, and the login would lead to a page that was requested earlier.
+ */
 const PAGE_LENGTH_MAX = 4000
 
 /** Returns the value of the cookie `page` for the path and query of a page. It is empty if it would be too long. */
@@ -22,7 +27,10 @@ export function pageCookieValue(url: string): string {
   return value.length > PAGE_LENGTH_MAX ? '' : value
 }
 
-/** Returns undefined if the value of the cookie `page` is not a path of a page of Settings. */
+/**
+ * Returns the path and query in a value of the cookie `page`. Returns undefined if they are not of a page of Settings,
+ * so that a login never leads to another site.
+ */
 export function pageInCookie(value: string | undefined): string | undefined {
   try {
     const url = decodeURIComponent(value ?? '')
@@ -40,8 +48,11 @@ export interface Cookie {
    * Returns undefined if the cookie was not sent, or was sent twice: an attacker may have planted one of the two.
    */
   read(header: string | undefined): string | undefined
-  /** Returns a `Set-Cookie` value. A session's time limits are not in it: the server enforces them. */
+  /**
+   * Returns a `Set-Cookie` value. For the session cookie, it has no time limit: the server limits the session itself.
+   */
   set(value: string): string
+  /** The `Set-Cookie` value that deletes the cookie. */
   readonly clear: string
 }
 

@@ -1,4 +1,4 @@
-/** The words for the states of customers, invoices, payments and reminders. */
+/** Words for the states of customers, invoices, payments and reminders, and formats of their amounts and dates. */
 import { calendarDateFormat, dateFormats } from '../../calendar/date-formats.ts'
 import type {
   DebtorRow,
@@ -176,7 +176,7 @@ export function renderMoney(amount: number, currency: string): Html {
   return html`<span class="money" translate="no">${moneyText(amount, currency)}</span>`
 }
 
-/** Renders one sum per currency. */
+/** Renders the positive sums, one per currency, or a dash if there is none. */
 export function renderSums(
   balances: readonly Balance[],
   kind: 'outstanding' | 'overdue' | 'unapplied',
@@ -194,10 +194,10 @@ export function labelOf(actor: string): string {
 
 /** Formats an instant as a day in the time zone, e.g. as `Tue 24 Nov`. */
 export function dayOf(at: string, timezone: string): string {
-  return days(timezone).format(new Date(at))
+  return dayFormatIn(timezone).format(new Date(at))
 }
 
-const days = dateFormats('en-GB', { weekday: 'short', day: 'numeric', month: 'short' })
+const dayFormatIn = dateFormats('en-GB', { weekday: 'short', day: 'numeric', month: 'short' })
 
 /** Formats a calendar date, e.g. as `24 Nov 2026`. */
 export const dateWords = calendarDateFormat('en-GB', { dateStyle: 'medium' })

@@ -20,11 +20,16 @@ export const ENDPOINT_LABELS = {
 } satisfies Labels
 
 export interface EndpointForm extends EndpointValues {
-  /** The idempotency key of a form that adds an endpoint; undefined for a form that changes one. */
+  /**
+   * The hidden field with the idempotency key, in a form that adds an endpoint; undefined in a form that changes one.
+   */
   readonly keyField: Html | undefined
   /** Undefined for a new endpoint. */
   readonly id: string | undefined
-  /** The values before the change; undefined for a new endpoint. */
+  /**
+   * The stored values, which a hidden field contains, to detect which values the user changes; undefined for a new
+   * endpoint.
+   */
   readonly stored: EndpointValues | undefined
 }
 
@@ -81,5 +86,6 @@ ${types.map(
 <p class="row"><button class="primary">${form.id === undefined ? 'Add endpoint' : 'Save'}</button>
 <a class="button" href="${path}">Cancel</a></p>
 </form>`
+  // Webhooks belong to the section "API & webhooks", whose entry in the navigation leads to the API keys.
   return renderPage(frame, { title, section: '/settings/api-keys', main })
 }
