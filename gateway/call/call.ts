@@ -8,8 +8,8 @@ import { Abort } from './abort.ts'
 import { type CallRecord, createCallRecord } from './call-record.ts'
 
 /**
- * The body of a request. `tooLarge` means that it was longer than `BodyLimits.bytesMax`; the pipeline responds to an API
- * call with 413 only after authentication.
+ * The body of a request. `tooLarge` means that it was longer than `BodyLimits.bytesMax`; the pipeline responds to an
+ * API call with 413 only after authentication.
  */
 export type Body = Buffer | 'tooLarge'
 
@@ -75,7 +75,7 @@ export class Call {
   /** Whether `100 Continue` was sent. */
   sentContinue = false
   /** Whether the response to an API call comes from a backend; not set for pages. */
-  forwarded = false
+  hasBackendResponse = false
 
   constructor({ connection, method, requestId, arrivedAt, recordsSteps }: CallOptions) {
     this.#connection = connection

@@ -31,7 +31,7 @@ export interface FinishedCall {
   readonly keyId: string | undefined
   readonly allowance: Allowance | undefined
   /** Whether the response comes from a backend, which has then counted the call. */
-  readonly forwarded: boolean
+  readonly hasBackendResponse: boolean
   /** The code of the problem if the gateway itself rejected the call. */
   readonly code: ProblemCode | undefined
 }
@@ -61,13 +61,14 @@ export function createUsageReporter(
    */
   let unacknowledged: UsageReport | undefined
 
-  function record({ keyId, allowance, forwarded, code }: FinishedCall, status: number): void {
+  function record(finishedCall: FinishedCall, status: number): void {
+    const { keyId, allowance, hasBackendResponse, code } = finishedCall
     // Calls from addresses that are not allowed are not counted against the limit, but Admins must see
     // them.
     const isReported = allowance !== undefined || code === 'address_not_allowed'
     if (keyId === undefined || !isReported) return
     // The backend has counted each call that it received, even if its response was lost.
-    const isCountedByBackend = forwarded || status === 502 || status === 504
+    const isCountedByBackend = hasBackendResponse || status === 502 || status === 504
     if (isCountedByBackend && code === undefined) return
     const now = new Date().toISOString()
     if (code !== undefined) recordCode(keyId, code, now.slice(0, 'YYYY-MM-DD'.length))

@@ -1,4 +1,4 @@
-/** The routes of pages, which http-proxy-3 forwards to backends. */
+/** The routes of pages and of incoming mail. http-proxy-3 forwards these requests to backends. */
 import type { BodyLimits } from '../call/call.ts'
 
 const MIB = 1024 * 1024
@@ -14,13 +14,14 @@ export interface PageRoute {
   readonly methods: readonly string[]
   /** `CALL_BODY_LIMITS` if undefined. */
   readonly bodyLimits?: BodyLimits
-  /** Further request headers that the backend receives. */
+  /** Request headers that the backend receives in addition to those of every route. */
   readonly headers?: readonly string[]
 }
 
 /** The limits of a form with a CSV file. Larger files must be imported from the command line. */
 const IMPORT_LIMITS: BodyLimits = { bytesMax: MIB, keptBytesMax: MIB }
 
+/** `x-dialog` says that a script sends the request, and shows the response in a dialog. */
 const PAGE_ROUTES: readonly PageRoute[] = [
   {
     prefix: '/settings/import',
@@ -46,8 +47,8 @@ const MAIL_ROUTES: readonly PageRoute[] = [
 const ALL_ROUTES: readonly PageRoute[] = [...PAGE_ROUTES, ...MAIL_ROUTES]
 
 /**
- * Returns undefined if no page has this path. If `servesPages` is false, only the paths below
- * `/mail` are served.
+ * Returns the first route whose prefix matches, so a longer prefix must precede a shorter one. Returns undefined if no
+ * route matches. If `servesPages` is false, only the paths below `/mail` are served.
  */
 export function pageRouteOf(path: string, servesPages: boolean): PageRoute | undefined {
   const routes = servesPages ? ALL_ROUTES : MAIL_ROUTES

@@ -203,7 +203,7 @@ function createDecideAndForward(
         const response = await recordStep(call.record, 'forward', forwarding, spanId)
         const reason = fieldValue(response.headers, PRINCIPAL_REJECTION_HEADER)
         if (reason === undefined) {
-          call.forwarded = true
+          call.hasBackendResponse = true
           return toClient(head, response)
         }
         if (reason === 'revision_changed') changes++
@@ -268,7 +268,8 @@ function recordCachedKey(
 
 function finishedCall(call: Call, status: number): FinishedCall {
   const { keyId, code } = call.record
-  return { keyId, code, forwarded: call.forwarded, allowance: allowanceToReport(call, status) }
+  const { hasBackendResponse } = call
+  return { keyId, code, hasBackendResponse, allowance: allowanceToReport(call, status) }
 }
 
 /** A call whose body has been read. */

@@ -27,7 +27,7 @@ t.test('a gateway that drains reports the calls of all keys', async (t) => {
   const keyIds = Array.from({ length: 2.5 * USAGE_REPORT_ENTRIES_MAX }, (_, n) => `key_${n}`)
   for (const keyId of keyIds) {
     const allowance = await rateLimiter.consume(keyId, 600)
-    usage.record({ keyId, allowance, forwarded: false, code: 'route_not_found' }, 404)
+    usage.record({ keyId, allowance, hasBackendResponse: false, code: 'route_not_found' }, 404)
   }
   await usage.close()
   for (const kind of ['refused', 'errors', 'windows'] as const) {
