@@ -12,22 +12,22 @@ export interface Asset {
   readonly content: Uint8Array
   /** The content, compressed with gzip to about a fifth. */
   readonly zipped: Uint8Array
-  /** A digest of the content. */
+  /** A digest of the content, for the path of an immutable asset and for `ETag`. */
   readonly version: string
   /** Whether the path changes with the content, so that the file can be cached forever. */
   readonly isImmutable: boolean
 }
 
-export function createFile(path: string, type: string, content: Buffer | string): Asset {
+export function createAsset(path: string, type: string, content: Buffer | string): Asset {
   const bytes = Buffer.from(content)
   const zipped = gzipSync(bytes, { level: 9 })
   return { path, type, content: bytes, zipped, version: versionOf(bytes), isImmutable: false }
 }
 
-/** Creates a file whose path contains its version. */
-export function createImmutableFile(name: string, type: string, content: Buffer | string): Asset {
+/** Creates an asset whose path contains its version. */
+export function createImmutableAsset(name: string, type: string, content: Buffer | string): Asset {
   const path = `/docs/assets/${versionOf(content)}/${name}`
-  return { ...createFile(path, type, content), isImmutable: true }
+  return { ...createAsset(path, type, content), isImmutable: true }
 }
 
 function versionOf(content: Buffer | string): string {

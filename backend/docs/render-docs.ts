@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { readStylesheet } from '../html/stylesheet.ts'
-import { type Asset, createFile, createImmutableFile } from './assets.ts'
+import { type Asset, createAsset, createImmutableAsset } from './assets.ts'
 import { renderCollection } from './collection.ts'
 import { readDocument } from './document.ts'
 import { renderLayout, renderNotFoundPage, type Site } from './layout.ts'
@@ -46,33 +46,33 @@ export function renderDocs(baseUrl: string): RenderedDocs {
   const document = readDocument(json)
   const pages = docsPages(document, baseUrl)
   const asset = (name: string, type: string) =>
-    createImmutableFile(name, type, readFileSync(new URL(name, ASSETS)))
+    createImmutableAsset(name, type, readFileSync(new URL(name, ASSETS)))
   const site: Site = {
     pages,
-    stylesheet: createImmutableFile(
+    stylesheet: createImmutableAsset(
       'docs.css',
       STYLESHEET,
       readStylesheet(new URL('docs.css', ASSETS)),
     ),
     script: asset('docs.js', SCRIPT),
     search: {
-      index: createImmutableFile('search.json', JSON_TYPE, searchIndex(pages)),
+      index: createImmutableAsset('search.json', JSON_TYPE, searchIndex(pages)),
       script: asset('search.js', SCRIPT),
-      library: createImmutableFile('minisearch.js', SCRIPT, readFileSync(MINISEARCH)),
+      library: createImmutableAsset('minisearch.js', SCRIPT, readFileSync(MINISEARCH)),
     },
   }
   const files = [
-    createFile('/docs/openapi.json', JSON_TYPE, json),
-    createFile('/docs/openapi.yaml', 'application/yaml; charset=utf-8', yaml),
-    createFile(
+    createAsset('/docs/openapi.json', JSON_TYPE, json),
+    createAsset('/docs/openapi.yaml', 'application/yaml; charset=utf-8', yaml),
+    createAsset(
       '/docs/receivables.postman_collection.json',
       JSON_TYPE,
       renderCollection(document, baseUrl),
     ),
     // Browsers display plain text, and would download TypeScript.
-    createFile('/docs/receivables-api.ts', TEXT, renderTypeScript(document)),
+    createAsset('/docs/receivables-api.ts', TEXT, renderTypeScript(document)),
     ...EXAMPLE_FILES.map((name) => renderExample(name, baseUrl)),
-    ...pages.map((page) => createFile(page.path, HTML, renderLayout(page, site))),
+    ...pages.map((page) => createAsset(page.path, HTML, renderLayout(page, site))),
     ...[site.stylesheet, site.script, ...Object.values(site.search)],
   ]
   return {
@@ -83,5 +83,5 @@ export function renderDocs(baseUrl: string): RenderedDocs {
 
 function renderExample(name: string, baseUrl: string): Asset {
   const text = readFileSync(new URL(name, EXAMPLES), 'utf8')
-  return createFile(`/docs/examples/${name}`, TEXT, text.replaceAll(EXAMPLES_BASE_URL, baseUrl))
+  return createAsset(`/docs/examples/${name}`, TEXT, text.replaceAll(EXAMPLES_BASE_URL, baseUrl))
 }

@@ -1,6 +1,6 @@
 /**
  * Renders the Markdown of guides and of descriptions in the OpenAPI document as HTML. Every heading has an id,
- * so that pages can link to it. HTML in the text is an error.
+ * so that pages can link to it. HTML and images in the text are errors.
  */
 import { Marked, type Token, type Tokens } from 'marked'
 import { Html, html } from '../../html/html.ts'
@@ -19,7 +19,7 @@ export interface RenderedMarkdown {
 }
 
 export interface MarkdownOptions {
-  /** The number of levels by which headings are lowered, for text within a page. */
+  /** The number of levels by which headings are lowered, for a text that is placed below a heading of the page. */
   readonly lowerHeadingsBy?: number
   /** Returns HTML to insert after the heading with this id. */
   readonly afterHeading?: (id: string) => Html
@@ -114,7 +114,7 @@ function renderPrograms(programs: readonly Tokens.Code[]): Html {
   return renderTabs('language', 'Programming language', tabs)
 }
 
-/** Renders a heading with a link to itself. */
+/** Renders a heading with a link to itself, which the title of a page (depth 1) does not need. */
 export function renderHeading({ depth, id, text }: Heading, inner: Html = html`${text}`): Html {
   const tag = new Html(`h${depth}`)
   const link = html`<a class="anchor" href="#${id}" aria-label="Link to ${text}">#</a>`
@@ -129,20 +129,20 @@ function createSlugs(): (text: string) => string {
       .toLowerCase()
       .replace(/[^\p{L}\p{N}_ -]/gu, '')
       .replaceAll(' ', '-')
-    const before = counts.get(slug) ?? 0
-    counts.set(slug, before + 1)
-    return before === 0 ? slug : `${slug}-${before}`
+    const usesBefore = counts.get(slug) ?? 0
+    counts.set(slug, usesBefore + 1)
+    return usesBefore === 0 ? slug : `${slug}-${usesBefore}`
   }
 }
 
 /**
- * Converts a link to another guide. In Markdown, the link is a file name, so that it also works in the
- * repository.
+ * Returns the address that a link has on the pages. In Markdown, a link to another guide or to the OpenAPI document is
+ * a file name, so that it also works in the repository.
  */
 function publicAddress(href: string): string {
   if (/^(?:https?:|#|\/)/.test(href)) return href
   const [, name, fragment = ''] = /^([\w-]+)\.md(#.*)?$/.exec(href) ?? []
   if (name !== undefined) return `/docs/${name}${fragment}`
   if (href === '../shared/contract/openapi.yaml') return '/docs/openapi.yaml'
-  throw new Error(`a link without a target: ${href}`)
+  throw new Error(`a link to an unknown target: ${href}`)
 }

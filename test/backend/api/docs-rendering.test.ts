@@ -1,12 +1,12 @@
 // Regression: on a busy machine, rendering the documentation took so long that the first reader got a 504.
 import { server as createHapi } from '@hapi/hapi'
 import t from 'tap'
-import { createFile } from '../../../backend/docs/assets.ts'
+import { createAsset } from '../../../backend/docs/assets.ts'
 import type { RenderedDocs } from '../../../backend/docs/render-docs.ts'
 import { docsRoutes } from '../../../backend/docs/routes.ts'
 import { matches } from '../../fixtures/matches.ts'
 
-const PAGE = createFile('/docs', 'text/html; charset=utf-8', '<title>Documentation</title>')
+const PAGE = createAsset('/docs', 'text/html; charset=utf-8', '<title>Documentation</title>')
 const DOCS: RenderedDocs = { files: new Map([[PAGE.path, PAGE]]), notFoundPage: 'not found' }
 
 function serve(rendered: () => Promise<RenderedDocs>, waitMsMax?: number) {
