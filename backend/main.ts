@@ -108,7 +108,7 @@ await runProcess({
     })
     webhooks.start()
     mailServices.start()
-    const work = startWork({ ...mailServices, ...shared, isOnlyBackend })
+    const work = startBackgroundWork({ ...mailServices, ...shared, isOnlyBackend })
     setTimeout(() => renderDocsAhead(settings.BASE_URL, log), RENDER_DOCS_AFTER_MS).unref()
     return {
       listening: {
@@ -141,8 +141,11 @@ function derivedKeys(settings: { readonly SECRET_BOX_KEY: readonly string[] }, p
   return settings.SECRET_BOX_KEY.map((key) => deriveKey(key, purpose))
 }
 
-/** Starts the background work. In a rehearsal, only the command `reminders run` plans and sends reminders. */
-function startWork(deps: RemindersOptions & { readonly isRehearsal: boolean }) {
+/**
+ * Starts the background work. In a rehearsal (`REHEARSAL=on`), only the command `reminders run` plans and sends
+ * reminders, for a time that the operator chooses.
+ */
+function startBackgroundWork(deps: RemindersOptions & { readonly isRehearsal: boolean }) {
   const overdue = startOverdueEvents(deps)
   const totals = startLedgerTotals(deps)
   const keyExpiry = startKeyExpiry(deps)

@@ -15,7 +15,7 @@ export interface DeferredWrites {
    * write.
    */
   flush(): Promise<void>
-  /** Flushes one last time. */
+  /** Cancels the scheduled write and flushes one last time. Throws as `flush` does. */
   close(): Promise<void>
 }
 
@@ -27,7 +27,9 @@ interface DeferredWritesOptions {
   write(): Promise<boolean>
 }
 
-/** `scheduleWrite` schedules a write, unless one is already scheduled. A write that fails is scheduled again. */
+/**
+ * `scheduleWrite` schedules a write, unless one is already scheduled. A scheduled write that fails is scheduled again.
+ */
 export function deferWrites({
   subject,
   log,

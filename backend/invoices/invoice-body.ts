@@ -34,7 +34,7 @@ export interface InvoiceBody {
 }
 
 const poNumber = text({ max: 64, min: 0 })
-const notes = text({ max: 2000, min: 0, lines: true })
+const notes = text({ max: 2000, min: 0, multiline: true })
 
 export const invoiceBody = object<InvoiceBody>({
   debtor_id: optional(objectId),

@@ -1,3 +1,4 @@
+/** Parses and validates the lines in the body of an invoice. */
 import joi from 'joi'
 import { isQuantity, QUANTITY_MAX, type Quantity } from '../money/money.ts'
 import { object, optional, required, requiredNotNull } from '../validation/body.ts'
@@ -14,6 +15,7 @@ export interface LineBody {
 const wholeQuantity = integer({ min: 1, max: QUANTITY_MAX })
 const decimalText = matching(/^\d{1,7}(?:\.\d{1,6})?$/, 'a decimal like "7.5"', { max: 14 })
 
+// Without `allow`, an empty text would not count as a text, and would get the error for integers.
 const quantity = joi.alternatives().conditional(joi.string().allow(''), {
   // biome-ignore lint/suspicious/noThenProperty: joi gives the option this name.
   then: decimalText.custom((value: string, helpers) =>
@@ -23,7 +25,7 @@ const quantity = joi.alternatives().conditional(joi.string().allow(''), {
 })
 
 export const lineBody = object<LineBody>({
-  description: required(text({ max: 500, lines: true })),
+  description: required(text({ max: 500, multiline: true })),
   quantity: optional(quantity),
   unit_amount: requiredNotNull(signedAmount),
   tax_amount: optional(signedAmount),

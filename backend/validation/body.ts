@@ -45,7 +45,7 @@ export function list(item: Schema, { max }: { max: number }): Schema {
 }
 
 const metadataKey = text({ max: 40 })
-const metadataValue = text({ max: 500, min: 0, lines: true })
+const metadataValue = text({ max: 500, min: 0, multiline: true })
 
 const MEMBERS_MAX = 20
 

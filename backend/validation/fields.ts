@@ -24,14 +24,14 @@ interface TextOptions {
   /** Whether spaces at both ends are removed. A text without visible characters is then empty. */
   readonly trim?: boolean
   /** Whether line breaks and tabs are allowed. */
-  readonly lines?: boolean
+  readonly multiline?: boolean
 }
 
 /** Text in NFC, without control characters and without lone surrogates. */
-export function text({ max, min = 1, trim = false, lines = false }: TextOptions) {
+export function text({ max, min = 1, trim = false, multiline = false }: TextOptions) {
   return (min === 0 ? joi.string().allow('') : joi.string())
     .prefs(firstErrorOnly)
-    .pattern(lines ? LINES : LINE, 'text without control characters')
+    .pattern(multiline ? LINES : LINE, 'text without control characters')
     .custom((value: string, helpers) => {
       if (hasTooManyMarks(value)) {
         return helpers.error('string.form', {

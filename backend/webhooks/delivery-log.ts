@@ -1,4 +1,4 @@
-/** The delivery log: lists deliveries and their attempts, and sends deliveries again. */
+/** The delivery log: lists deliveries and their attempts, counts the attempts, and sends deliveries again. */
 
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -154,25 +154,25 @@ const BATCH_MAX = 200
 
 export interface Redelivered {
   readonly count: number
-  /** Whether `isOver` returned true before all failed deliveries were redelivered. */
+  /** Whether `isTimeOver` returned true before all failed deliveries were redelivered. */
   readonly hasMore: boolean
 }
 
 /**
  * Redelivers the failed deliveries to the endpoint that were created at or after `since`, the newest first, until
- * `isOver` returns true.
+ * `isTimeOver` returns true.
  */
 export async function redeliverFailed(
   database: Database,
   endpoint: WebhookEndpointRow,
-  { since, isOver }: { readonly since: Date; readonly isOver: () => boolean },
+  { since, isTimeOver }: { readonly since: Date; readonly isTimeOver: () => boolean },
   actionContext: ActionContext,
 ): Promise<Redelivered> {
   rejectDisabled(endpoint)
   const { id, account_id: accountId } = endpoint
   let count = 0
   let hasMore = true
-  while (!isOver()) {
+  while (!isTimeOver()) {
     const rows = await database.read
       .selectFrom('webhook_deliveries')
       .select('id')
@@ -227,7 +227,7 @@ function rejectDisabled({ status }: Pick<WebhookEndpointRow, 'status'>): void {
   )
 }
 
-/** The attempts of one hour. */
+/** The numbers of attempts in one hour. */
 export interface HourOfAttempts {
   /** In UTC, e.g. `2026-11-21T10`. */
   readonly hour: string
@@ -237,7 +237,7 @@ export interface HourOfAttempts {
 
 const DAY_MS = 24 * 3_600_000
 
-/** Returns the attempts of the last 24 hours by endpoint. Hours without attempts are omitted. */
+/** Returns the numbers of attempts in the last 24 hours by endpoint id. Hours without attempts are omitted. */
 export async function readAttemptHours(
   reader: Reader,
   endpointIds: readonly string[],
@@ -270,7 +270,7 @@ export async function readAttemptHours(
   return byEndpoint
 }
 
-/** Returns the time of the last attempt at each endpoint. */
+/** Returns the start of the last attempt by endpoint id. Endpoints without attempts are omitted. */
 export async function readLastAttempts(
   reader: Reader,
   endpointIds: readonly string[],

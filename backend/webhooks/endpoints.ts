@@ -242,8 +242,8 @@ export async function getEndpoint(
   return (await selectEndpoint(reader, accountId, id).executeTakeFirst()) ?? noEndpoint()
 }
 
-/** Like `getEndpoint`, but also returns a deleted endpoint, for the delivery log. */
-export async function getLoggedEndpoint(
+/** Like `getEndpoint`, but also returns a deleted endpoint, whose deliveries are still in the delivery log. */
+export async function getEndpointEvenIfDeleted(
   reader: Reader,
   accountId: string,
   id: string,

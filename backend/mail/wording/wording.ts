@@ -68,7 +68,7 @@ export function fillIn(template: string, values: Readonly<Record<Variable, strin
   })
 }
 
-const MULTILINE_TEXT = text({ max: 3000, min: 0, lines: true })
+const MULTILINE_TEXT = text({ max: 3000, min: 0, multiline: true })
 /** For empty texts, only the check of `closing` matters: `checkWording` reports all others as `required`. */
 const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
   subject: text({ max: 150 }),
@@ -76,7 +76,7 @@ const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
   opening: MULTILINE_TEXT,
   opening_several: MULTILINE_TEXT,
   closing: MULTILINE_TEXT,
-  sign_off: text({ max: 200, min: 0, lines: true }),
+  sign_off: text({ max: 200, min: 0, multiline: true }),
 }
 
 /** Throws `validation_failed` with an error for each invalid field. An absent field counts as empty. */

@@ -19,6 +19,7 @@ export interface PaymentView {
   readonly customerName: string
   /** Undefined if the payment is not reversed. */
   readonly reversedAt: string | undefined
+  /** Whether the audit log contains actions on the payment, to which the page then links. */
   readonly isInAuditLog: boolean
 }
 

@@ -7,7 +7,11 @@ import {
   listDeliveries,
   redeliver,
 } from '../../webhooks/delivery-log.ts'
-import { getLoggedEndpoint, listEndpoints, readEndpointUrls } from '../../webhooks/endpoints.ts'
+import {
+  getEndpointEvenIfDeleted,
+  listEndpoints,
+  readEndpointUrls,
+} from '../../webhooks/endpoints.ts'
 import { renderDelivery, renderDeliveryDetail } from '../../webhooks/representation.ts'
 import { type ListQuery, listOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
@@ -26,6 +30,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
       const { limit } = list
       const found = await listDeliveries(database.read, accountId, filters, { limit })
       const endpoints = await listEndpoints(database.read, accountId)
+      // The filter offers `endpoints`. The list also shows deliveries to deleted endpoints, whose URLs are in `urls`.
       const urls = await readEndpointUrls(database.read, accountId)
       return {
         json: listOf(found.rows.map(renderDelivery), found.next),
@@ -50,8 +55,11 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
       const detail = await getDelivery(database.read, session.account.id, id)
       const withBodies = session.user.role === 'admin'
       const { endpoint_id } = detail.delivery
-      // The endpoint may have been deleted since.
-      const endpoint = await getLoggedEndpoint(database.read, session.account.id, endpoint_id)
+      const endpoint = await getEndpointEvenIfDeleted(
+        database.read,
+        session.account.id,
+        endpoint_id,
+      )
       return {
         json: renderDeliveryDetail(detail, { withBodies }),
         page: (frame) => renderDeliveryPage(frame, { session, detail, endpoint }),

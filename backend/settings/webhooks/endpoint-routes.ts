@@ -241,11 +241,11 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
         const row = await getEndpoint(database.read, session.account.id, id)
         // One request redelivers for a few seconds only. If `hasMore` is true, the user must repeat the request to
         // redeliver the others.
-        const isOver = beginStep(clock, actionContext.now)
+        const isTimeOver = beginStep(clock, actionContext.now)
         const { count, hasMore } = await redeliverFailed(
           database,
           row,
-          { since, isOver },
+          { since, isTimeOver },
           actionContext,
         )
         if (!wantsJson) {

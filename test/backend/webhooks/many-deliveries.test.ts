@@ -72,7 +72,7 @@ t.test('redelivering many failed deliveries ends when its time is used up', asyn
   await insertDeliveries(webhooks, row.id, 'failed', 500)
   const redeliver = (batches: number) => {
     let left = batches
-    const options = { since: new Date(0), isOver: () => left-- <= 0 }
+    const options = { since: new Date(0), isTimeOver: () => left-- <= 0 }
     return redeliverFailed(database, row, options, { actor: OPERATOR, now: backend.now })
   }
   t.strictSame(await redeliver(1), { count: 200, hasMore: true })
