@@ -1,4 +1,7 @@
-/** Whether a key can be used, by the clock of the backend that handles the request. */
+/**
+ * Whether a key can be used now, by the clock of the backend that handles the request, and from an address; and when
+ * Admins are warned that it will expire.
+ */
 import { readAddressPrefixes } from '../../shared/contract/address-prefixes.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
 
@@ -51,14 +54,17 @@ export function nextWarningOrExpiry(expiresAt: string | null, after: Date): stri
   return next === undefined ? expiresAt : new Date(next).toISOString()
 }
 
-/** Returns null if any address is allowed. */
-export function readAllowedAddresses(text: string | null): readonly string[] | null {
-  return text === null ? null : JSON.parse(text).map(String)
+/** Parses the column `allowed_addresses`. Returns null if any address is allowed. */
+export function readAllowedAddresses(json: string | null): readonly string[] | null {
+  return json === null ? null : JSON.parse(json).map(String)
 }
 
 /** A client whose address is unknown is allowed only if any address is allowed. */
-export function isAddressAllowed(text: string | null, address: string | undefined): boolean {
-  const prefixes = readAllowedAddresses(text)
+export function isAddressAllowed(
+  allowedAddresses: string | null,
+  address: string | undefined,
+): boolean {
+  const prefixes = readAllowedAddresses(allowedAddresses)
   if (prefixes === null) return true
   return address !== undefined && readAddressPrefixes(prefixes).contain(address)
 }

@@ -92,6 +92,7 @@ function commandWithReason(
   })
 }
 
+/** Performs an action on an invoice. `outcome` completes the text "Invoice 7 (inv_…) ", e.g. "is open". */
 async function perform(
   context: Context,
   id: string,

@@ -1,10 +1,10 @@
-/** Converts decimal amounts to integers in minor units and back, without floating-point numbers. */
+/** Converts the decimal amounts of files to integers in minor units, and formats such integers. Never uses floats. */
 import { AMOUNT_MAX } from '../money/money.ts'
 
 export interface DecimalForm {
   /** The number of decimals of the currency. */
   readonly exponent: number
-  /** The decimal mark. */
+  /** The decimal mark of the file. */
   readonly mark: '.' | ','
 }
 
@@ -12,7 +12,8 @@ export interface DecimalForm {
 const GROUPED = /^\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*$/
 
 /**
- * Returns the exact number of minor units; undefined if the text is not a positive amount of the currency.
+ * Returns the exact number of minor units; undefined if the text is not an amount of the currency from 1 minor unit to
+ * `AMOUNT_MAX`.
  * Thousands separators are accepted only in an amount with decimals, because "1,234" means 1234 in one file and
  * 1.234 in another, but "1,234.50" has a single meaning.
  */
@@ -20,8 +21,9 @@ export function parseDecimal(text: string, { exponent, mark }: DecimalForm): num
   const [integer = '', fraction = '', ...more] = text.split(mark)
   const isGrouped = fraction !== '' && GROUPED.test(integer)
   const whole = isGrouped ? integer.replace(/\D/g, '') : integer
-  const digits = /^\d{1,15}$/.test(whole) && /^\d{0,15}$/.test(fraction)
-  if (!digits || more.length > 0 || text.endsWith(mark)) return undefined
+  // 15 digits are more than any amount has.
+  const areDigits = /^\d{1,15}$/.test(whole) && /^\d{0,15}$/.test(fraction)
+  if (!areDigits || more.length > 0 || text.endsWith(mark)) return undefined
   // Nothing is rounded: "12.500" is exactly 12.50, but "12.505" is rejected if the currency has two decimals.
   if (/[1-9]/.test(fraction.slice(exponent))) return undefined
   const minor = BigInt(whole + fraction.slice(0, exponent).padEnd(exponent, '0'))

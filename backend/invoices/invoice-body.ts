@@ -38,12 +38,13 @@ const notes = text({ max: 2000, min: 0, multiline: true })
 
 export const invoiceBody = object<InvoiceBody>({
   debtor_id: optional(objectId),
+  // Its form is not checked, because no debtor has a malformed external id.
   debtor_external_id: optional(text({ max: 128 })),
   number: optional(matching(/\S/, 'text that is not blank', { max: 64 })),
   external_id: optional(externalId),
   currency: required(currency),
   amount: requiredWithout('line_items', amount),
-  line_items: list(lineBody, { max: 200 }).empty(null),
+  line_items: optional(list(lineBody, { max: 200 })),
   issue_date: optional(calendarDate),
   due_date: optional(calendarDate),
   status: optional(oneOf(['draft', 'open'])),
@@ -67,7 +68,8 @@ export function newInvoice(body: InvoiceBody): NewInvoice {
   return {
     debtor:
       body.debtor_id === undefined
-        ? { externalId: body.debtor_external_id ?? '' }
+        ? // The schema requires one of the two, so this is never ''.
+          { externalId: body.debtor_external_id ?? '' }
         : { id: body.debtor_id },
     number: body.number ?? null,
     externalId: body.external_id ?? null,

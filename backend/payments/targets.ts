@@ -1,4 +1,4 @@
-/** Checks the allocations in a request, and reads their invoices from the database. */
+/** Checks the allocations in a request, and reads the invoices to which they allocate money: their targets. */
 
 import type { Reader } from '../database/database.ts'
 import { findInvoicesToSettle } from '../invoices/invoices.ts'
@@ -15,8 +15,9 @@ export type RequestedAllocation = Pick<TargetInvoice, 'pointer' | 'amount'> & {
 }
 
 /**
- * Returns the allocations with their JSON pointers. Throws `allocation_exceeds_payment` if their sum is more
- * than `available`, and `validation_failed` if an invoice occurs twice.
+ * Returns the allocations with their JSON pointers. Throws `allocation_exceeds_payment` if their sum is more than
+ * `available`, the part of the payment that is not allocated yet. Throws `validation_failed` if an invoice occurs
+ * twice.
  */
 export function checkAllocations(
   allocations: readonly NewAllocation[],
@@ -30,7 +31,7 @@ export function checkAllocations(
   const errors = requested
     .filter(({ invoiceId }, index) => ids.indexOf(invoiceId) !== index)
     .map(({ pointer }) =>
-      fieldError(pointer, 'invalid_format', 'must not occur twice in allocations'),
+      invoiceIdError(pointer, 'invalid_format', 'must not occur twice in allocations'),
     )
   const sum = requested.reduce((total, allocation) => total + allocation.amount, 0)
   if (sum > available) {
@@ -62,11 +63,11 @@ export async function readTargetInvoices(
     requested
       .filter(({ invoiceId }) => !byId.has(invoiceId))
       .map(({ pointer }) =>
-        fieldError(pointer, 'invoice_not_found', 'must be the id of an invoice'),
+        invoiceIdError(pointer, 'invoice_not_found', 'must be the id of an invoice'),
       ),
   )
 }
 
-function fieldError(pointer: string, code: string, detail: string): FieldError {
+function invoiceIdError(pointer: string, code: string, detail: string): FieldError {
   return { pointer: `${pointer}/invoice_id`, code, detail: `invoice_id ${detail}` }
 }

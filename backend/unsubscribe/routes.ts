@@ -17,6 +17,9 @@ import { acceptedTags, chooseLanguage, type Language } from '../mail/wording/lan
 import { maskRecipient } from '../messages/shown-text.ts'
 import { PAGE_HEADERS, renderBrokenLink, renderUnsubscribe, type UnsubscribeView } from './page.ts'
 
+/** The form of our page is much shorter. A longer body is not parsed. */
+const CHOICE_BYTES_MAX = 200
+
 export interface UnsubscribeDeps {
   readonly database: Database
   readonly unsubscribeLinks: UnsubscribeLinks
@@ -64,10 +67,13 @@ function tokenOf({ params }: Request): string {
   return String(params['token'] ?? '')
 }
 
-/** Returns the choice that our page's buttons send. A mail program sends another form, or no body. */
+/**
+ * Returns `resume` if the recipient chose on our page to receive reminders again. With any other result, also null, the
+ * recipient unsubscribes: a mail program sends another form, or no body.
+ */
 function choiceOf({ payload, headers }: Request): string | null {
   const isForm = /^application\/x-www-form-urlencoded/i.test(String(headers['content-type']))
-  if (!isForm || !Buffer.isBuffer(payload) || payload.length > 200) return null
+  if (!isForm || !Buffer.isBuffer(payload) || payload.length > CHOICE_BYTES_MAX) return null
   return new URLSearchParams(payload.toString('latin1')).get('wish')
 }
 
@@ -114,8 +120,8 @@ function languageOf({ headers }: Request, debtorLanguage: string | null | undefi
   return chooseLanguage(debtorLanguage, ...acceptedTags(String(headers['accept-language'] ?? '')))
 }
 
-function page(h: ResponseToolkit, status: number, text: string) {
-  const response = h.response(text).code(status).type('text/html; charset=utf-8')
+function page(h: ResponseToolkit, status: number, html: string) {
+  const response = h.response(html).code(status).type('text/html; charset=utf-8')
   for (const [name, value] of Object.entries(PAGE_HEADERS)) response.header(name, value)
   return response
 }

@@ -14,6 +14,7 @@ const firstErrorOnly = { abortEarly: true }
 
 /** Matches text without control characters and without lone surrogates, which UTF-8 cannot encode. */
 const LINE = /^[^\p{Cc}\p{Cs}]*$/u
+/** Like `LINE`, but also allows line breaks and tabs. */
 const LINES = /^[\t\n\r[^\p{Cc}\p{Cs}]]*$/v
 
 interface TextOptions {
@@ -125,7 +126,7 @@ export const signedAmount = minorUnits(-AMOUNT_MAX)
 
 export const currency: AnySchema<string> = joi.any().custom((value: unknown, helpers) => {
   if (typeof value !== 'string') return helpers.error('string.base')
-  const errorType = /^[A-Za-z]{3}$/.test(value) ? 'currency.unsupported' : 'currency.unknown'
+  const errorType = /^[A-Za-z]{3}$/.test(value) ? 'currency.unsupported' : 'currency.malformed'
   return parseCurrency(value) ?? helpers.error(errorType)
 })
 
@@ -143,8 +144,8 @@ export function severalOf<const T extends string>(values: readonly T[]): AnySche
   return parsed(
     (value) => {
       const parts = value.split(',')
-      const matching = values.filter((candidate) => parts.includes(candidate))
-      return matching.length === parts.length ? matching : undefined
+      const found = values.filter((candidate) => parts.includes(candidate))
+      return found.length === parts.length ? found : undefined
     },
     form,
     { max: 200 },

@@ -11,7 +11,7 @@ const JOI_ERRORS = {
   'array.max': ['too_long', ({ limit }) => `can have at most ${limit} items`],
   'array.min': ['too_short', ({ limit }) => `must have at least ${limit} items`],
   'boolean.base': ['invalid_type', () => 'must be true or false'],
-  'currency.unknown': [
+  'currency.malformed': [
     'unsupported_currency',
     () => 'must be a currency code of ISO 4217, e.g. EUR',
   ],

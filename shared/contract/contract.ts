@@ -20,7 +20,7 @@ export interface Operation {
 
 export interface Contract {
   readonly operations: readonly Operation[]
-  /** Every scope that an operation needs, in document order. */
+  /** All scopes that the operations require, each once, in document order. */
   readonly scopes: readonly string[]
 }
 
@@ -128,6 +128,8 @@ function resolve(document: Members, reference: string, where: string): Members {
   if (root !== '#') throw new Error(`${what} is outside the document`)
   return path.reduce((value, name) => members(value[name], what), document)
 }
+
+// These functions return the value with its type. They throw an `Error` about `what` if the value has another type.
 
 function members(value: unknown, what: string): Members {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }

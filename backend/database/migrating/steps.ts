@@ -1,5 +1,5 @@
 /**
- * The steps of a migration. Processes of the previous version serve calls meanwhile, so each step blocks
+ * The steps of a migration. Processes of the previous version serve calls while it runs, so each step blocks
  * writers only for a moment (but on SQLite, an index blocks them until it is built). The kinds of steps:
  *
  * - `transaction`: short statements, all or none. A statement that reads a whole table does not belong here.
@@ -17,9 +17,9 @@ import { type Kysely, sql } from 'kysely'
 export interface Migration {
   readonly steps: readonly Step[]
   /**
-   * For a migration that removes something: the name of a migration from the first release that no longer used
-   * the removed columns or tables. A program that contains neither this migration nor the named one refuses to
-   * start. If absent, any program may start.
+   * Only for a migration that removes columns or tables: the name of an earlier migration. Each program that contains
+   * the earlier migration no longer uses these columns or tables. Once the removal has begun, a program that contains
+   * neither migration refuses to start. If this is absent, any program may start.
    */
   readonly requires?: string
 }
@@ -106,9 +106,9 @@ export function index(statement: string): IndexStep {
 }
 
 /**
- * `update <table> set <set> where <where>`, in batches in the order of the primary key. The update must be
- * repeatable. The update misses rows that a process of the previous version inserts with a key before the
- * current batch: the column's default must be correct for these rows, or the code must handle them.
+ * Runs `update <table> set <set> where <where>`, in batches in the order of the primary key. Running the update again
+ * must not change its result. The update misses rows that a process of the previous version inserts with a key before
+ * the current batch: the column's default must be correct for these rows, or the code must handle them.
  */
 export function backfill(
   work: Omit<BackfillStep, 'kind' | 'key'> & Partial<Pick<BackfillStep, 'key'>>,

@@ -28,7 +28,7 @@ import {
 } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
 import { READ_SCOPES } from '../shell/words.ts'
-import { readEndpoints } from '../webhooks/endpoint-attempts.ts'
+import { readEndpointsWithAttempts } from '../webhooks/endpoint-attempts.ts'
 import { lossesOf, renderAllowance, renderNarrowing } from './allowance-page.ts'
 import { NAME_IN_USE, renderIssueForm } from './issue-page.ts'
 import { renderKey } from './key-page.ts'
@@ -56,7 +56,7 @@ export const keyPages: readonly SessionPage[] = [
           { accountId: account.id, requested: status, now },
           list,
         )
-        const endpoints = await readEndpoints(database.read, account.id, now)
+        const endpoints = await readEndpointsWithAttempts(database.read, account.id, now)
         const view = {
           ...{ session, ...keys, endpoints, now, limit: list.value('limit') },
           showsEnded: list.value('show') === 'revoked',

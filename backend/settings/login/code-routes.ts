@@ -10,11 +10,11 @@ import { respondToLogin } from './login-routes.ts'
 
 /** Resolves with undefined if the first step (the password) is no longer valid. An error page is then shown. */
 export const rerenderCode: NonNullable<OpenPage['rerender']> = async (
-  { cookieToken, now },
+  { sessionToken, now },
   problem,
   deps,
 ) => {
-  const user = await findPendingUser(deps.database.read, cookieToken, now)
+  const user = await findPendingUser(deps.database.read, sessionToken, now)
   const factors = user && (await findFactors(user, deps))
   return factors && ((frame) => renderCode(frame, factors, problem))
 }
@@ -23,8 +23,8 @@ export const codePages: readonly OpenPage[] = [
   {
     method: 'GET',
     path: CODE_PATH,
-    async handle({ cookieToken, now }, deps) {
-      const user = await findPendingUser(deps.database.read, cookieToken, now)
+    async handle({ sessionToken, now }, deps) {
+      const user = await findPendingUser(deps.database.read, sessionToken, now)
       if (user === undefined) return { location: '/settings/login' }
       const factors = await findFactors(user, deps)
       return { page: (frame) => renderCode(frame, factors) }
@@ -34,9 +34,9 @@ export const codePages: readonly OpenPage[] = [
     method: 'POST',
     path: CODE_PATH,
     expected: { secrets: ['code'] },
-    async handle({ fields, cookieToken, address, userAgent, browserToken, now }, deps) {
+    async handle({ fields, sessionToken, address, userAgent, browserToken, now }, deps) {
       const browser = { address, userAgent, browserToken }
-      const step = { token: cookieToken, code: fields.text('code'), ...browser }
+      const step = { token: sessionToken, code: fields.text('code'), ...browser }
       const started = await completeLogin(deps.database, step, deps.secondFactorBox, now)
       return respondToLogin(started, deps, now)
     },

@@ -71,7 +71,7 @@ function secondFactorAttempt(request: PageRequest): PasskeyAttempt {
   return { ...browserOf(request), formSecret: undefined }
 }
 
-function browserOf({ cookieToken: token, address, userAgent, browserToken }: PageRequest) {
+function browserOf({ sessionToken: token, address, userAgent, browserToken }: PageRequest) {
   return { token, address, userAgent, browserToken }
 }
 

@@ -1,11 +1,14 @@
 /** The frame of a bar chart: its scale, its grid and the labels below it. */
 import { type Html, html } from '../../html/html.ts'
 
-/** Both sizes are in units of the SVG's view box. The page stretches the chart to its own width. */
+/** Both sizes are in units of the SVG's view box. The page stretches the chart to the available width. */
 export const CHART_HEIGHT = 80
 export const BAR_WIDTH = 10
 
-/** Rounds up to a number whose half is a whole number: 2, 4, 10, 20, 40, 100 and so on. */
+/**
+ * Returns the smallest of 2, 4, 10, 20, 40, 100 and so on that is not less than `largest`. The scale also shows half of
+ * this number, which is a whole number too.
+ */
 export function topOfScale(largest: number): number {
   for (let magnitude = 1; ; magnitude *= 10) {
     const found = [2, 4, 10].map((step) => step * magnitude).find((top) => top >= largest)
@@ -16,7 +19,9 @@ export function topOfScale(largest: number): number {
 interface Chart {
   /** A description for people who cannot see the chart. */
   readonly summary: string
+  /** The value at the top of the scale, see `topOfScale`. */
   readonly top: number
+  /** SVG elements. Each bar takes `BAR_WIDTH`. */
   readonly bars: readonly Html[]
   /** The labels of the first, the middle and the last bar. */
   readonly labels: readonly string[]

@@ -1,6 +1,7 @@
 /**
- * Keeps what a user has entered in a form that cannot be accepted yet. The page that is shown instead of the form contains
- * the entered fields and sends them again, so the server stores nothing. Secrets are never kept: `Fields.entries` omits them.
+ * Keeps what a user has entered in a form that cannot be accepted yet. The page that is shown instead of the form
+ * contains the entered fields and sends them again, so the server stores nothing. Secrets are never kept:
+ * `Fields.entries` omits them.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -14,9 +15,9 @@ export function renderKeptFields(entries: readonly FieldEntry[]): Html {
 }
 
 /**
- * Whether a form with these fields can be shown again, for example after another login. A form with secrets could not
- * be shown as it was entered, nor could a form with a file, because browsers do not let a page choose a file. A button
- * without fields has nothing to keep.
+ * Whether a form with these fields can be shown again, for example after the user has logged in again. A form with
+ * secrets could not be shown as it was entered, nor could a form with a file, because browsers do not let a page choose
+ * a file. A button without fields has nothing to keep.
  */
 export function isKeepable({ secrets, file, binaryFile, ...fields }: Expected): boolean {
   const { texts = [], lists = [], numbers = [], rows = {} } = fields
@@ -24,8 +25,11 @@ export function isKeepable({ secrets, file, binaryFile, ...fields }: Expected): 
   return hasFields && secrets === undefined && file === undefined && binaryFile === undefined
 }
 
-/** The problem of a form that the same user opened before an event after which it must be sent again. */
-export function openedBeforeLogin(): Problem {
+/**
+ * The problem with which a form is rejected if the session token has been replaced since the same user opened the form,
+ * because the form's CSRF token is then no longer valid.
+ */
+export function formWithOutdatedToken(): Problem {
   return new Problem(
     'validation_failed',
     'Since you opened this form, you have logged in, entered your password again or set up two-factor authentication, or your role has changed, so nothing was changed. Check what you entered, and send it again.',
@@ -50,7 +54,7 @@ const NO_SECOND_FACTOR: Obstacle = {
 it up (opens in a new tab)</a>.`,
 }
 
-/** Renders the response to a form that was sent to `action` without a session. */
+/** Renders the response to a form that was sent to the path `action` without a session. */
 export function renderFormWithoutSession(frame: Frame, action: string, fields: Fields): Html {
   return renderKeptForm(frame, action, fields, NO_SESSION)
 }

@@ -52,11 +52,11 @@ export interface PageRequest extends Requester {
   readonly address: string | undefined
   /** The User-Agent header. */
   readonly userAgent: string | undefined
-  /** The value of the cookie `session`, valid or not. */
-  readonly cookieToken: string | undefined
+  /** The value of the cookie `session`, valid or not. The session may be pending: without the second factor. */
+  readonly sessionToken: string | undefined
   /** The value of the cookie `browser`, which identifies the browser, valid or not. */
   readonly browserToken: string | undefined
-  /** The `{id}` of the path. */
+  /** The `{id}` of the path; '' if the path has none. */
   readonly id: string
   readonly query: URLSearchParams
   readonly fields: Fields
@@ -68,8 +68,8 @@ export interface SessionRequest extends PageRequest {
   readonly actionContext: ActionContext
   /**
    * Calls `perform` in a transaction, and resolves with its result. Also stores the message that the next page shows:
-   * `flash` is its name, or a function that returns its name and its undo. A client that wants JSON receives
-   * no page, so no message is stored for it.
+   * `flash` is the name of the message, or a function that returns the name and how the action can be undone. A client
+   * that wants JSON receives no page, so no message is stored for it.
    */
   readonly performAction: <T>(
     flash: FlashName | ((result: T) => Flash & { readonly name: FlashName }),
@@ -80,16 +80,16 @@ export interface SessionRequest extends PageRequest {
 /** The methods of an edit: JSON clients use PUT; forms use POST, because they cannot send PUT. */
 export const EDIT_METHODS = ['PUT', 'POST'] as const
 
-export interface Page<V extends PageRequest> {
+export interface Page<R extends PageRequest> {
   readonly method: 'GET' | 'POST' | typeof EDIT_METHODS
   readonly path: string
   readonly expected?: Expected
-  handle(pageRequest: V, deps: SettingsDeps): Promise<Response>
+  handle(pageRequest: R, deps: SettingsDeps): Promise<Response>
   /** Renders the form again with the problem. If it is absent or resolves with undefined, an error page is shown. */
-  rerender?(pageRequest: V, problem: Problem, deps: SettingsDeps): Promise<RenderPage | undefined>
+  rerender?(pageRequest: R, problem: Problem, deps: SettingsDeps): Promise<RenderPage | undefined>
 }
 
-/** A page before login. */
+/** A page that can be used without a session, such as the login page. */
 export interface OpenPage extends Page<PageRequest> {}
 
 export interface SessionPage extends Page<SessionRequest> {
@@ -105,12 +105,12 @@ export interface SessionPage extends Page<SessionRequest> {
 }
 
 /**
- * An action on many records is split into steps: each request changes records until this time after the request
- * began, and the next request continues. A gateway waits ten seconds for a page. The other half of this time is left
- * for reading after the changes, which takes as long as reading before them.
+ * An action on many records is split into steps. Each request reads records, changes some of them until this time
+ * after the request began, and reads again; the next request continues. A gateway waits ten seconds for a page. Half of
+ * the ten seconds is left for reading after the changes, which takes as long as reading before them.
  */
 const STEP_MS = 5000
-/** Without a minimum, no step would change anything on a machine that is so busy that reading takes all of the time. */
+/** Without a minimum, no step would change anything on a machine so busy that reading takes all of `STEP_MS`. */
 const STEP_MS_MIN = 1000
 
 /** Begins the changes of a step, and returns a function that says whether the step is over. */

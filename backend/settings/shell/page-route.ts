@@ -19,8 +19,8 @@ import { createToken } from '../../users/tokens.ts'
 import { pageCookieValue, pageInCookie } from './cookies.ts'
 import { type Fields, FORM_USER, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
 import {
+  formWithOutdatedToken,
   isKeepable,
-  openedBeforeLogin,
   renderFormWithoutSecondFactor,
   renderFormWithoutSession,
 } from './kept-form.ts'
@@ -200,7 +200,7 @@ function pageShowingFormAgain(
   return {
     ...page,
     needsRecentPassword: () => false,
-    handle: () => Promise.reject(openedBeforeLogin()),
+    handle: () => Promise.reject(formWithOutdatedToken()),
   }
 }
 
@@ -321,7 +321,7 @@ function pageRequestOf(
     address: addressOf(request),
     userAgent: textOf(request.headers['user-agent']),
     wantsJson: wantsJson(request),
-    cookieToken: cookies.session.read(request.raw.req.headers.cookie),
+    sessionToken: cookies.session.read(request.raw.req.headers.cookie),
     browserToken: cookies.browser.read(request.raw.req.headers.cookie),
     id: String(request.params['id'] ?? ''),
     query: new URLSearchParams(query),

@@ -1,4 +1,7 @@
-/** Reads webhook endpoints with the recent attempts to send events to them. */
+/**
+ * Reads webhook endpoints with the recent attempts to send events to them: how many there were in each of the last 24
+ * hours, and when the last one was.
+ */
 import type { Reader, WebhookEndpointRow } from '../../database/tables.ts'
 import { readAttemptHours, readLastAttempts } from '../../webhooks/delivery-log.ts'
 import { listEndpoints } from '../../webhooks/endpoints.ts'
@@ -10,7 +13,7 @@ export interface EndpointWithAttempts {
 }
 
 /** Returns all endpoints of the account. */
-export async function readEndpoints(
+export async function readEndpointsWithAttempts(
   reader: Reader,
   accountId: string,
   now: Date,

@@ -48,7 +48,7 @@ import {
 } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
 import { renderDeleteEndpoint } from './delete-endpoint-page.ts'
-import { readAttemptsOf, readEndpoints } from './endpoint-attempts.ts'
+import { readAttemptsOf, readEndpointsWithAttempts } from './endpoint-attempts.ts'
 import {
   ENDPOINT_LABELS,
   type EndpointForm,
@@ -93,7 +93,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       method: 'GET',
       path: ENDPOINTS_PATH,
       async handle({ session, now }, { database }) {
-        const endpoints = await readEndpoints(database.read, session.account.id, now)
+        const endpoints = await readEndpointsWithAttempts(database.read, session.account.id, now)
         const data = endpoints.map(({ row, recent }) => renderEndpoint(row, recent))
         return {
           json: { object: 'list', data, has_more: false, next_cursor: null },
