@@ -1,5 +1,5 @@
 /**
- * The types of the rows of all tables: names in snake_case, amounts in minor units, instants as ISO 8601
+ * The types of the rows of all tables: columns in snake_case, amounts in minor units, instants as ISO 8601
  * UTC text with milliseconds (fixed width, so that text order is time order), calendar dates as YYYY-MM-DD,
  * booleans as 0 and 1, JSON as text. These types must match the tables that migrations create.
  */
@@ -48,7 +48,10 @@ export interface Tables
     ReminderTables,
     TotalTables {}
 
-/** Reads outside of a transaction, or inside one if its `Transaction` is passed. */
+/**
+ * The parameter of domain functions that only read. A `Transaction` can be passed as a `Reader`: the function then
+ * reads inside the transaction.
+ */
 export type Reader = Pick<
   Kysely<Tables>,
   'selectFrom' | 'fn' | 'dynamic' | 'executeQuery' | 'getExecutor'
@@ -56,6 +59,6 @@ export type Reader = Pick<
 
 /**
  * The parameter of domain functions that write. Only routes, workers and the CLI open a transaction
- * (`Database.transaction`); code inside must not wait for the network or a timer.
+ * (`Database.transaction`). Code inside a transaction must not wait for the network or a timer.
  */
 export type Transaction = Omit<Kysely<Tables>, 'transaction' | 'startTransaction' | 'destroy'>

@@ -21,7 +21,7 @@ const RECIPIENT: Actor = { type: 'system', id: null, label: 'recipient', address
 
 /**
  * The reason that is stored when a suppression pauses chasing; null if the suppression does not pause it. Only a
- * person can end the pause.
+ * person can resume chasing then.
  */
 const PAUSE_REASONS: Readonly<Record<SuppressionReason, string | null>> = {
   bounced: 'bounced',
@@ -79,8 +79,9 @@ export async function resubscribeAddress(
 
 /**
  * Deletes the suppression that a bounce of the debtor's current address has caused, at the request of an Admin or an
- * operator, and resumes chasing if a bounce paused it. Throws `not_found`, and `address_suppressed` if the recipient
- * complained (which is permanent) or unsubscribed (which only the recipient can undo).
+ * operator, and resumes chasing if a bounce paused it. Other debtors with this address do not change, until the same is
+ * done for them. Throws `not_found`, and `address_suppressed` if the recipient complained (which is permanent) or
+ * unsubscribed (which only the recipient can undo).
  */
 export async function clearSuppression(
   tx: Transaction,

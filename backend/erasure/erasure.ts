@@ -21,7 +21,7 @@ import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
 import { stopMessagesTo } from '../messages/cancel-messages.ts'
 import { ERASED_TEXT } from './personal.ts'
-import { eraseInTable, type Owner, PERSONAL_TABLES } from './personal-tables.ts'
+import { type ErasedDebtor, eraseInTable, PERSONAL_TABLES } from './personal-tables.ts'
 
 export interface Erasure {
   readonly debtor: DebtorRow
@@ -44,13 +44,13 @@ export async function eraseDebtor(
     .where('id', '=', id)
     .executeTakeFirst()
   if (found === undefined) throw new Problem('not_found', `There is no debtor ${id}.`)
-  const owner = { accountId: found.account_id, debtorId: id }
+  const erasedDebtor = { accountId: found.account_id, debtorId: id }
   const debtor = await database.transaction((tx) =>
-    eraseRow(tx, owner, checkedReason, actionContext),
+    eraseRow(tx, erasedDebtor, checkedReason, actionContext),
   )
   const erased: Record<string, number> = {}
   for (const personalTable of PERSONAL_TABLES) {
-    const count = await eraseInTable(database, personalTable, owner, actionContext.now)
+    const count = await eraseInTable(database, personalTable, erasedDebtor, actionContext.now)
     if (count > 0) erased[personalTable.table] = count
   }
   return { debtor, wasErasedBefore: found.erased_at !== null, erased }
@@ -59,7 +59,7 @@ export async function eraseDebtor(
 /** Returns the erased debtor. A debtor that was erased before does not change. */
 async function eraseRow(
   tx: Transaction,
-  { accountId, debtorId }: Owner,
+  { accountId, debtorId }: ErasedDebtor,
   reason: string,
   actionContext: ActionContext,
 ): Promise<DebtorRow> {

@@ -1,6 +1,6 @@
 /**
- * The tables with personal data of a debtor, apart from the debtor's row. Every such table must be listed: a
- * test fills every text of a debtor, erases the debtor, and searches all tables for the texts.
+ * The tables with personal data of a debtor, apart from the table `debtors`. Every such table must be listed: a test
+ * stores a marker in every text about a debtor, erases the debtor, and searches all tables for the marker.
  */
 
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
@@ -17,7 +17,7 @@ import {
 } from './personal.ts'
 
 /** The debtor whose personal data is erased. */
-export interface Owner {
+export interface ErasedDebtor {
   readonly accountId: string
   readonly debtorId: string
 }
@@ -30,7 +30,7 @@ interface PersonalTable {
   /** The columns of the primary key. */
   readonly key: readonly string[]
   /** Returns the condition for the rows about the debtor. */
-  owned(owner: Owner): Condition
+  rowsAbout(debtor: ErasedDebtor): Condition
 }
 
 /** A table in which columns are set to fixed values. */
@@ -54,10 +54,10 @@ interface DeletedRows extends PersonalTable {
   readonly deletesRows: true
 }
 
-const byDebtor = ({ accountId, debtorId }: Owner): Condition =>
+const byDebtor = ({ accountId, debtorId }: ErasedDebtor): Condition =>
   sql`account_id = ${accountId} and debtor_id = ${debtorId}`
 
-const byMessage = ({ accountId, debtorId }: Owner): Condition =>
+const byMessage = ({ accountId, debtorId }: ErasedDebtor): Condition =>
   sql`message_id in (
     select id from messages where account_id = ${accountId} and debtor_id = ${debtorId}
   )`
@@ -65,7 +65,7 @@ const byMessage = ({ accountId, debtorId }: Owner): Condition =>
 /** Selects the rows in which the column contains the id of the debtor or of one of its records. */
 const bySubject =
   (column: string) =>
-  ({ accountId, debtorId }: Owner): Condition =>
+  ({ accountId, debtorId }: ErasedDebtor): Condition =>
     sql`account_id = ${accountId} and ${sql.ref(column)} in (
       select id from debtors where account_id = ${accountId} and id = ${debtorId}
       union all
@@ -76,20 +76,22 @@ const bySubject =
       select id from messages where account_id = ${accountId} and debtor_id = ${debtorId}
     )`
 
-const byEvent = (owner: Owner): Condition =>
+/** Finds the events by a query of their own, because `account_id` would be ambiguous in the join. */
+const byEvent = (debtor: ErasedDebtor): Condition =>
   sql`delivery_id in (
     select webhook_deliveries.id from webhook_deliveries
     join webhook_events on webhook_events.id = webhook_deliveries.event_id
-    where webhook_events.id in (select id from webhook_events where ${bySubject('subject_id')(owner)})
+    where webhook_events.id in (select id from webhook_events where ${bySubject('subject_id')(debtor)})
   )`
 
 /**
- * The suppressed addresses to which the debtor's messages were sent, or whose suppression one of these messages caused.
- * An address that another debtor has stays suppressed.
+ * Selects the suppressed addresses to which messages to the debtor were sent, or whose suppression such a message
+ * caused. An address that another debtor has stays suppressed. The erased debtor itself no longer has its address in
+ * `debtors`.
  */
-const byAddress = (owner: Owner): Condition =>
-  sql`account_id = ${owner.accountId} and (${byMessage(owner)} or address in (
-    select lower(recipient) from messages where ${byDebtor(owner)} and recipient is not null
+const byAddress = (debtor: ErasedDebtor): Condition =>
+  sql`account_id = ${debtor.accountId} and (${byMessage(debtor)} or address in (
+    select lower(recipient) from messages where ${byDebtor(debtor)} and recipient is not null
   )) and not exists (
     select 1 from debtors
     where debtors.account_id = suppressed_addresses.account_id
@@ -101,55 +103,55 @@ export const PERSONAL_TABLES: readonly (ErasedColumns | ErasedDocument | Deleted
   {
     table: 'suppressed_addresses',
     key: ['account_id', 'address', 'reason'],
-    owned: byAddress,
+    rowsAbout: byAddress,
     deletesRows: true,
   },
   {
     table: 'messages',
     key: ['id'],
-    owned: byDebtor,
+    rowsAbout: byDebtor,
     columns: { recipient: null, subject: null, body: null, suppression_detail: null },
     isShown: true,
   },
   {
     table: 'reminders',
     key: ['message_id'],
-    owned: byMessage,
+    rowsAbout: byMessage,
     document: 'facts',
     erase: factsWithoutPersonalData,
   },
-  { table: 'message_html', key: ['message_id'], owned: byMessage, deletesRows: true },
+  { table: 'message_html', key: ['message_id'], rowsAbout: byMessage, deletesRows: true },
   {
     table: 'message_transitions',
     key: ['message_id', 'id'],
-    owned: byMessage,
+    rowsAbout: byMessage,
     columns: { detail: null },
   },
-  { table: 'inbound_mail', key: ['digest'], owned: byMessage, columns: { sender: null } },
+  { table: 'inbound_mail', key: ['digest'], rowsAbout: byMessage, columns: { sender: null } },
   {
     table: 'debtor_terms',
     key: ['debtor_id', 'term'],
-    owned: byDebtor,
+    rowsAbout: byDebtor,
     deletesRows: true,
   },
   {
     table: 'invoices',
     key: ['id'],
-    owned: byDebtor,
+    rowsAbout: byDebtor,
     columns: { notes: null, payment_url: null, metadata: '{}' },
     isShown: true,
   },
   {
     table: 'payments',
     key: ['id'],
-    owned: byDebtor,
+    rowsAbout: byDebtor,
     columns: { reference: null, metadata: '{}' },
     isShown: true,
   },
   {
     table: 'webhook_events',
     key: ['id'],
-    owned: bySubject('subject_id'),
+    rowsAbout: bySubject('subject_id'),
     document: 'body',
     erase: eventWithoutPersonalData,
   },
@@ -157,13 +159,13 @@ export const PERSONAL_TABLES: readonly (ErasedColumns | ErasedDocument | Deleted
   {
     table: 'webhook_attempts',
     key: ['delivery_id', 'number'],
-    owned: byEvent,
+    rowsAbout: byEvent,
     columns: { response_headers: null, response_body: null },
   },
   {
     table: 'idempotency_keys',
     key: ['account_id', 'operation', 'key'],
-    owned: bySubject('resource_id'),
+    rowsAbout: bySubject('resource_id'),
     document: 'body',
     erase: responseWithoutPersonalData,
   },
@@ -171,15 +173,15 @@ export const PERSONAL_TABLES: readonly (ErasedColumns | ErasedDocument | Deleted
     table: 'audit_log',
     key: ['id'],
     // The audit log must keep the reason for which the debtor was erased.
-    owned: (owner) => sql`${bySubject('subject_id')(owner)} and action <> 'debtor.erased'`,
+    rowsAbout: (debtor) => sql`${bySubject('subject_id')(debtor)} and action <> 'debtor.erased'`,
     document: 'detail',
     erase: detailWithoutPersonalData,
   },
 ]
 
 /**
- * The maximum number of rows that are read at a time, which limits the memory. PostgreSQL finds the rows of a debtor anew
- * for each page: with smaller pages, erasing a debtor with thousands of invoices took minutes.
+ * The maximum number of rows that are read at a time, which limits the memory. PostgreSQL finds the rows of a debtor
+ * anew for each page: with smaller pages, erasing a debtor with thousands of invoices took minutes.
  */
 const PAGE_MAX = 500
 
@@ -189,21 +191,23 @@ type Row = Readonly<Record<string, unknown>>
 export async function eraseInTable(
   database: OpenDatabase,
   personalTable: ErasedColumns | ErasedDocument | DeletedRows,
-  owner: Owner,
+  debtor: ErasedDebtor,
   now: Date,
 ): Promise<number> {
   let count = 0
   let last: Row | undefined
   for (;;) {
     const after = last
-    // Each page has its own snapshot, because SQLite's log grows during a long snapshot.
-    const rows = await database.snapshot((read) => readPage(read, personalTable, owner, after))
+    // Each page has its own snapshot, because SQLite's write-ahead log grows during a long snapshot.
+    const rows = await database.snapshot((read) => readPage(read, personalTable, debtor, after))
     last = rows.at(-1)
     if (last === undefined) return count
     const changes = rows.flatMap((row) => changeOf(personalTable, row) ?? [])
     await writeInBatches(changes, (batch) =>
       database.transaction(async (tx) => {
-        await lockDebtorId(tx, owner.accountId, owner.debtorId)
+        // Other transactions lock the debtor before its invoices and payments. Without the same order, this one could
+        // deadlock with them.
+        await lockDebtorId(tx, debtor.accountId, debtor.debtorId)
         for (const change of batch) await apply(tx, personalTable, change, now)
       }),
     )
@@ -214,24 +218,27 @@ export async function eraseInTable(
 async function readPage(
   read: Reader,
   personalTable: ErasedColumns | ErasedDocument | DeletedRows,
-  owner: Owner,
+  debtor: ErasedDebtor,
   after: Row | undefined,
 ): Promise<readonly Row[]> {
   const { table, key } = personalTable
   const names = sql.join(key.map((name) => sql.ref(name)))
-  const all = readAnyTable(read).selectFrom(table).where(personalTable.owned(owner))
-  const rest =
+  const all = readAnyTable(read).selectFrom(table).where(personalTable.rowsAbout(debtor))
+  const remaining =
     after === undefined
       ? all
       : all.where(sql<boolean>`(${names}) > (${sql.join(key.map((name) => after[name]))})`)
-  return await rest
-    .select([...key, ...contentOf(personalTable)])
+  return await remaining
+    .select([...key, ...columnsToErase(personalTable)])
     .orderBy(names)
     .limit(PAGE_MAX)
     .execute()
 }
 
-function contentOf(personalTable: ErasedColumns | ErasedDocument | DeletedRows): readonly string[] {
+/** Returns the columns that are erased. Their values show whether anything is left to erase in a row. */
+function columnsToErase(
+  personalTable: ErasedColumns | ErasedDocument | DeletedRows,
+): readonly string[] {
   if ('columns' in personalTable) return Object.keys(personalTable.columns)
   return 'document' in personalTable ? [personalTable.document] : []
 }

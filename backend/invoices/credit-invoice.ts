@@ -7,7 +7,7 @@ import { checkReason } from '../accounts/reason.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import { touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
-import { replanOtherInvoices } from '../reminders/planning/planning.ts'
+import { replanInvoices } from '../reminders/planning/planning.ts'
 import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop-covered-reminders.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { invoiceStateConflict, isOpen, lockInvoice } from './actions.ts'
@@ -75,7 +75,7 @@ async function replanReminders(tx: Transaction, row: InvoiceRow, now: Date): Pro
     { detail: reason },
     now,
   )
-  const cancelledIds = [...aboutThis.cancelledIds, ...aboutOthers.cancelledIds]
-  const settledIds = row.status === 'paid' ? [row.id] : []
-  await replanOtherInvoices(tx, debtor, cancelledIds, settledIds, now)
+  const cancelledMessageIds = [...aboutThis.cancelledIds, ...aboutOthers.cancelledIds]
+  const paidInvoiceIds = row.status === 'paid' ? [row.id] : []
+  await replanInvoices(tx, debtor, { cancelledMessageIds, paidInvoiceIds }, now)
 }

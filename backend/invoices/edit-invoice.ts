@@ -6,7 +6,7 @@ import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import { touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
-import { replanOtherInvoices } from '../reminders/planning/planning.ts'
+import { replanInvoices } from '../reminders/planning/planning.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { invoiceStateConflict, isOpen, lockInvoice } from './actions.ts'
 import { changeInvoice } from './change.ts'
@@ -20,8 +20,8 @@ export interface InvoiceEdit {
 }
 
 /**
- * Cancels the waiting reminders about the invoice and plans them again. Throws `not_found`,
- * `invoice_state_conflict`, and `validation_failed` if the due date is before the issue date.
+ * Cancels the waiting reminders about the invoice, and plans new ones about all invoices that they covered. Throws
+ * `not_found`, `invoice_state_conflict`, and `validation_failed` if the due date is before the issue date.
  */
 export async function editInvoice(
   tx: Transaction,
@@ -33,16 +33,16 @@ export async function editInvoice(
   const invoice = await lockInvoice(tx, accountId, id)
   if (!isOpen(invoice) && invoice.status !== 'draft') throw invoiceStateConflict(invoice, 'edited')
   const change = changeOf(invoice, edit)
-  const names = Object.keys(change)
-  if (names.length === 0) return invoice
+  const changedColumns = Object.keys(change)
+  if (changedColumns.length === 0) return invoice
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'invoice.edited',
     subjectId: id,
-    detail: { number: invoice.number, changed: names },
+    detail: { number: invoice.number, changed: changedColumns },
   })
   const isDueDateChanged = 'due_date' in change
-  // After the new due date has passed, `invoice.overdue` is recorded again.
+  // When the new due date has passed, the event `invoice.overdue` is recorded, even if it was recorded for the old one.
   const overdueReset = isDueDateChanged ? ({ overdue_announced: 0 } as const) : {}
   const row = await changeInvoice(
     tx,
@@ -53,9 +53,10 @@ export async function editInvoice(
   )
   await touchDebtor(tx, accountId, row.debtor_id, actionContext.now)
   const reason = `invoice ${row.number} was edited`
-  const { cancelledIds } = await stopMessages(tx, accountId, [id], actionContext.now, reason)
+  const stopped = await stopMessages(tx, accountId, [id], actionContext.now, reason)
   const debtor = { id: row.debtor_id, account_id: accountId }
-  await replanOtherInvoices(tx, debtor, cancelledIds, [], actionContext.now)
+  const cancelledMessageIds = stopped.cancelledIds
+  await replanInvoices(tx, debtor, { cancelledMessageIds }, actionContext.now)
   return row
 }
 

@@ -14,7 +14,7 @@ import { touchDebtor, touchDebtorOfInvoice } from '../debtors/debtors.ts'
 import { prefetchEndpoints, recordEvent } from '../events/events.ts'
 import { findOpenInvoices } from '../invoices/invoices.ts'
 import { findUnsentMessages, type UnsentMessage } from '../messages/cancel-messages.ts'
-import { replanOtherInvoices } from '../reminders/planning/planning.ts'
+import { replanInvoices } from '../reminders/planning/planning.ts'
 import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop-covered-reminders.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
@@ -84,7 +84,8 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
-  // For the target `debtor`, `allocateRest` usually needs the setting `apply_credit`: it is read in the same round trip.
+  // For the target `debtor`, `allocateRest` usually needs the setting `apply_credit`: it is read in the same round
+  // trip.
   const [{ debtorId, shares: requested, unsent }, applyCredit] = await together([
     readRequestedShares(tx, accountId, input, now),
     input.target.kind === 'debtor' && !input.ignoresApplyCredit
@@ -149,7 +150,7 @@ export async function recordPayment(
   for (const allocation of allocations) await insertAllocation(tx, allocation)
   // Planning must follow the insertion of the payment, because money on account affects the plan.
   const paidInvoiceIds = invoices.map(({ id }) => id)
-  await replanOtherInvoices(tx, debtor, cancelledMessageIds, paidInvoiceIds, now)
+  await replanInvoices(tx, debtor, { cancelledMessageIds, paidInvoiceIds }, now)
   const render = () => renderPayment(payment, allocations)
   await recordEvent(tx, { accountId, type: 'payment.recorded', subjectId: payment.id, render }, now)
   return { payment, allocations }
@@ -160,8 +161,8 @@ const insertPayment = prepared((tx: Transaction, payment: PaymentRow) =>
 )
 
 /**
- * PostgreSQL: a write that is not prepared has a savepoint (see `TransactionConnection`), so a duplicate external id does
- * not abort the transaction.
+ * PostgreSQL: a write that is not prepared has a savepoint (see `TransactionConnection`), so a duplicate external id
+ * does not abort the transaction.
  */
 function insertPaymentWithSavepoint(tx: Transaction, payment: PaymentRow) {
   return tx.insertInto('payments').values(payment).execute()
@@ -179,9 +180,9 @@ interface RequestedShares {
 }
 
 /**
- * Locks the debtor, and determines the shares of the invoices that the request names or, for `oldest_first`, of all open
- * invoices. For `debtor`, there are no shares yet. Statements that are sent together run in their order; the first one
- * locks the debtor.
+ * Locks the debtor, and determines the shares of the invoices that the request names or, for `oldest_first`, of all
+ * open invoices. For `debtor`, there are no shares yet. Statements that are sent together run in their order; the first
+ * one locks the debtor.
  */
 async function readRequestedShares(
   tx: Transaction,

@@ -12,7 +12,7 @@ import { recordEvent } from '../events/events.ts'
 import { findInvoices } from '../invoices/invoices.ts'
 import { reopenInvoice } from '../invoices/reopening.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
-import { replanOtherInvoices } from '../reminders/planning/planning.ts'
+import { replanInvoices } from '../reminders/planning/planning.ts'
 import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop-covered-reminders.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { amount as amountRule } from '../validation/fields.ts'
@@ -71,7 +71,7 @@ export async function allocatePayment(
   const changed = await changeUnapplied(tx, payment, -sum, before, actionContext.now)
   const cancelledMessageIds = stopped.flatMap((each) => each.cancelledIds)
   const paidInvoiceIds = invoices.map((invoice) => invoice.id)
-  await replanOtherInvoices(tx, debtor, cancelledMessageIds, paidInvoiceIds, actionContext.now)
+  await replanInvoices(tx, debtor, { cancelledMessageIds, paidInvoiceIds }, actionContext.now)
   return { ...changed, effects: effectsOf(invoices, stopped) }
 }
 
@@ -121,7 +121,7 @@ export async function takeBackAllocation(
     actionContext.now,
   )
   const cancelledMessageIds = [...aboutReopened.cancelledIds, ...aboutOthers.cancelledIds]
-  await replanOtherInvoices(tx, debtor, cancelledMessageIds, [], actionContext.now)
+  await replanInvoices(tx, debtor, { cancelledMessageIds }, actionContext.now)
   return { ...changed, effects: effectsOf([reopened], [aboutReopened, aboutOthers]) }
 }
 

@@ -1,6 +1,7 @@
 /**
  * Deletes the plans of messages (rows of `reminders`) 90 days after planning, unless a send check is still scheduled.
- * By then, mail servers have reported all outcomes. The message itself is kept, with its log and its stages.
+ * By then, mail servers have normally reported all outcomes. The message itself is kept, with its log and the stages
+ * that it has taken (`taken_stages`).
  */
 
 import {
@@ -34,7 +35,8 @@ async function findFinished(read: Reader, now: Date, last?: RowKey): Promise<rea
 
 async function deleteFinished(tx: Transaction, keys: readonly RowKey[]): Promise<void> {
   const ids = keys.map(({ message_id }) => String(message_id))
-  // A message that has bounced since the selection may be retried, and the retry needs its plan.
+  // If a mail server has reported a transient error since the selection, the message will be sent again, which needs
+  // its plan.
   await tx
     .deleteFrom('reminders')
     .where('message_id', 'in', ids)

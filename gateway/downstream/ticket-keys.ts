@@ -1,16 +1,16 @@
 /**
  * The keys with which TLS session tickets are encrypted. All workers have the same keys, so that each can resume the
- * sessions of the others: a resumed session takes about half the CPU time of a whole handshake.
+ * sessions of the others: resuming a session takes about half the CPU time of a full handshake.
  */
 import cluster, { type Worker } from 'node:cluster'
 import { randomBytes } from 'node:crypto'
 
 /**
- * Whoever learns the keys can decrypt recorded TLS 1.2 sessions that were resumed with them, so they are replaced this
- * often. A client with an older ticket makes a whole handshake again.
+ * With the keys, recorded TLS 1.2 sessions that were resumed with tickets can be decrypted, so the keys are replaced
+ * this often. A client whose ticket was encrypted with former keys makes a full handshake again.
  */
 const LIFETIME_MS = 3_600_000
-/** Node requires this length. */
+/** The total length of the keys, which Node requires. */
 const KEYS_BYTES = 48
 
 interface Message {
@@ -21,16 +21,16 @@ interface Message {
 export class SharedTicketKeys {
   readonly #workers = new Set<Worker>()
   readonly #timer: NodeJS.Timeout
-  #message = createMessage()
+  #message = messageWithNewKeys()
 
   constructor() {
     this.#timer = setInterval(() => {
-      this.#message = createMessage()
+      this.#message = messageWithNewKeys()
       for (const worker of this.#workers) this.#sendTo(worker)
     }, LIFETIME_MS)
   }
 
-  /** Gives the worker the current keys, and all later ones until it ends. */
+  /** Sends the current keys to the worker now, and new keys whenever they are replaced, until the worker ends. */
   share(worker: Worker): void {
     this.#workers.add(worker)
     worker.once('exit', () => this.#workers.delete(worker))
@@ -47,7 +47,7 @@ export class SharedTicketKeys {
   }
 }
 
-function createMessage(): Message {
+function messageWithNewKeys(): Message {
   return { ticketKeys: randomBytes(KEYS_BYTES).toString('base64') }
 }
 

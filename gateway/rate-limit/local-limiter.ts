@@ -1,4 +1,7 @@
-/** A rate limiter that counts in this process only: exact if there is one gateway with one worker. */
+/**
+ * A rate limiter without Redis, which counts only the calls of this process: exact if there is one gateway with one
+ * worker.
+ */
 import { type Allowance, type RateLimiter, WINDOW_MS } from './limiter.ts'
 import { createSteadyClock } from './steady-clock.ts'
 import { createLocalWindows, type Window } from './windows.ts'
@@ -8,6 +11,7 @@ type Accuracy = Pick<Allowance, 'degraded'>
 const EXACT: Accuracy = { degraded: false }
 
 export function createLocalRateLimiter(): RateLimiter {
+  // The ends of windows are times of a clock that does not jump. In results, they are converted to the machine's clock.
   const { now, toMachineTime } = createSteadyClock()
   const windows = createLocalWindows(now)
   const withMachineTime = (allowance: Allowance) => {
@@ -42,7 +46,10 @@ export function allowanceIn(
   return { limit, used, windowEndsAt, windowEndsInMs: windowEndsAt - now, degraded }
 }
 
-/** Counts one call in an open window. A rejected call is not counted. */
+/**
+ * Counts one call in an open window. If the window has no calls left, `used` in the result is greater than `limit`, and
+ * the call is not counted.
+ */
 export function consumeIn(window: Window, now: number, { degraded }: Accuracy): Allowance {
   const { limit, endsAt: windowEndsAt } = window
   const used = window.used + 1

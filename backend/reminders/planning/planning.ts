@@ -51,11 +51,16 @@ export async function planDebtors(
  * Plans new messages about the invoices that the cancelled messages covered, except `paidInvoiceIds`. The caller must
  * already have locked the debtor. Its row is read again, because the caller may have changed it since.
  */
-export async function replanOtherInvoices(
+export async function replanInvoices(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
-  cancelledMessageIds: readonly string[],
-  paidInvoiceIds: readonly string[],
+  {
+    cancelledMessageIds,
+    paidInvoiceIds = [],
+  }: {
+    readonly cancelledMessageIds: readonly string[]
+    readonly paidInvoiceIds?: readonly string[]
+  },
   now: Date,
 ): Promise<void> {
   if (cancelledMessageIds.length === 0) return

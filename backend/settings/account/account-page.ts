@@ -37,7 +37,7 @@ export type ProfileValues = Readonly<Record<keyof AccountProfile, string>>
 
 interface ProfileForm {
   readonly stored: ProfileValues
-  /** The values of the rejected form. */
+  /** The values of the rejected form; empty if no form was rejected. */
   readonly entered: Partial<ProfileValues>
 }
 
@@ -51,7 +51,7 @@ export function renderAccountPage(
   const main = html`<h1>Account</h1>
 <p class="lead">These settings apply to the whole account. After a change, existing invoices keep their currency and due
 date, and reminders that are already approved or sent keep their text.</p>
-${isAdmin ? renderForm(frame, form, problem) : renderFacts(form.stored)}
+${isAdmin ? renderForm(frame, form, problem) : renderReadOnly(form.stored)}
 <section class="card stack" aria-labelledby="elsewhere"><h2 id="elsewhere">Set on other pages</h2>
 <ul><li><a href="/settings/schedule">When reminders are sent, where replies go, and how money on account is used</a></li>
 <li><a href="/settings/payment-details">How customers pay</a></li>
@@ -64,9 +64,9 @@ function renderForm(
   { stored, entered }: ProfileForm,
   problem: Problem | undefined,
 ): Html {
-  const field = (name: keyof AccountProfile, more: Html) =>
+  const field = (name: keyof AccountProfile, attributes: Html) =>
     html`<div class="field"><label for="${name}">${PROFILE_WORDS[name]}</label>
-<input id="${name}" name="${name}" value="${entered[name] ?? stored[name]}" required${more}${describedBy(problem, name, `${name}-hint`)}>
+<input id="${name}" name="${name}" value="${entered[name] ?? stored[name]}" required${attributes}${describedBy(problem, name, `${name}-hint`)}>
 <p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFault(problem, name)}</div>`
   return html`${renderFaults(problem)}
 <form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderHiddenStored({ ...stored })}
@@ -78,7 +78,8 @@ ${field('payment_terms_days', html` inputmode="numeric" size="4" autocomplete="o
 <p><button class="primary">Save</button></p></form>`
 }
 
-function renderFacts(values: ProfileValues): Html {
+/** Renders the settings for Members, who cannot change them. */
+function renderReadOnly(values: ProfileValues): Html {
   return html`<section class="card stack" aria-label="The account"><dl class="facts">${PROFILE_FIELDS.map(
     (name) =>
       html`<div><dt>${PROFILE_WORDS[name]}</dt><dd translate="no">${values[name]}</dd></div>`,

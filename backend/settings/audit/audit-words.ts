@@ -123,6 +123,10 @@ export const ACTION_GROUPS = GROUPS.map(([name, ...subjects]) => {
   return [name, actions] as const
 })
 
+/**
+ * Returns the words for an action. An action that only a later version of the program knows is returned as it is
+ * stored.
+ */
 export function auditWords({ action }: Pick<AuditRow, 'action'>): string {
   return WORDS_BY_ACTION.get(action) ?? action
 }
@@ -143,7 +147,7 @@ export function detailWords(json: string): string {
 }
 
 /** Returns the reason and the amount of an action; each is undefined if the entry has none. */
-export function readActionDetail({ detail }: Pick<AuditRow, 'detail'>): {
+export function readReasonAndAmount({ detail }: Pick<AuditRow, 'detail'>): {
   readonly reason: string | undefined
   readonly amount: Html | undefined
 } {

@@ -5,7 +5,7 @@ import { canResumeChasing, isDisputed, isOpen, isVoidable } from '../../invoices
 import { chasingFieldsFor, holdOf } from '../../invoices/holds.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderAuditLink } from '../audit/audit-link.ts'
-import { auditWords, readActionDetail } from '../audit/audit-words.ts'
+import { auditWords, readReasonAndAmount } from '../audit/audit-words.ts'
 import { renderMessageTable } from '../reminders/message-table.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
 import {
@@ -134,7 +134,7 @@ function renderHistory({ session, row, history }: InvoiceView): Html {
 <table class="keys ledger dense"><caption class="unseen">Actions on the invoice, newest first</caption>
 <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Reason</th><th scope="col">Who</th><th scope="col" class="amount">Amount</th></tr></thead>
 <tbody>${history.slice(0, HISTORY_MAX).map((entry) => {
-    const { reason, amount } = readActionDetail(entry)
+    const { reason, amount } = readReasonAndAmount(entry)
     return html`<tr><td data-label="When"><time datetime="${entry.created_at}">${exactTime(entry.created_at, timezone)}</time></td>
 <th scope="row" data-label="What">${auditWords(entry)}</th>
 <td data-label="Reason">${reason ?? '–'}</td>
