@@ -97,8 +97,8 @@ function createApi(dependencies: GatewayDependencies) {
   const decideAndForward = createDecideAndForward(dependencies, addresses)
 
   /**
-   * This function is not async, and returns the problem of a shed call instead of throwing it: under overload most
-   * calls are shed here, and a promise or a thrown error would take more time.
+   * This function is not async, and returns the problem of a shed call (rejected because of overload) instead of
+   * throwing it: under overload most calls are shed here, and a promise or a thrown error would take more time.
    */
   function serveWithKey(received: ReceivedCall): Promise<Outcome> | Problem {
     const { head, call, credential } = received
@@ -118,8 +118,9 @@ function createApi(dependencies: GatewayDependencies) {
   }
 
   /**
-   * A call from an address that is not allowed is not counted. Otherwise a person who has stolen the key
-   * could use up its limit.
+   * Handles a call from an address that the key, as last looked up, does not allow. The call is rejected if a look-up
+   * that began after its arrival confirms this. It is then not counted: a person who has stolen the key could use up
+   * its limit.
    */
   async function confirmAndServe(received: ReceivedCall): Promise<Outcome> {
     const key = await addresses.confirm(received.credential.digest, received.head, received.call)
@@ -127,8 +128,8 @@ function createApi(dependencies: GatewayDependencies) {
   }
 
   /**
-   * A call is counted only after it was admitted, so that a call that is shed (rejected because of overload) does not
-   * count. `turn` is undefined if the call was admitted immediately.
+   * A call is counted only after it was admitted, so that a shed call does not count. `turn` is undefined if the call
+   * was admitted immediately.
    */
   function admitAndForward(received: ReceivedCall, key: KnownKey): Promise<Response> | Problem {
     const turn = forwarder.admit(key.keyId, received.call.abort)
@@ -212,7 +213,7 @@ function createDecideAndForward(
           { requestId: call.requestId, keyId: key.keyId, reason },
           'the backend rejected the principal',
         )
-        if (reason === 'key_expired') authenticator.rejectExpired(digest)
+        if (reason === 'key_expired') return authenticator.rejectExpired(digest)
         key = await addresses.confirm(digest, head, call, performance.now())
       } else if (key.lookedUpAt >= call.arrivedAt) {
         if (decision.kind === 'reject') throw decision.problem

@@ -3,12 +3,12 @@
  * the event loop. If these have many keys, several script calls count them; in a cluster, one script call counts the
  * calls of one key. Each call still gets its own exact count.
  *
- * An error concerns one key, the server, or the connection. If a counter is unusable, the script replaces it,
- * and only its key loses its count. Calls that the server rejects were not counted. A call whose reply is
- * lost with the connection is treated as counted and never sent again. An error of the server or of the
- * connection opens the circuit breaker, so that not every call has to time out; a successful probe closes it.
- * Meanwhile calls are counted in this process, starting from the last known counts (`local`), or rejected
- * (`deny`).
+ * An error concerns one key, the server, or the connection. If a counter is unusable, the script replaces it, and only
+ * its key loses its count. If the server rejects a script call before the script runs, its calls were not counted. A
+ * script call whose reply is lost with the connection is never sent again, because its calls may have been counted. An
+ * error of the server or of the connection opens the circuit breaker, so that not every call has to time out; a
+ * successful probe closes it. Meanwhile calls are counted in this process, starting from the last known counts
+ * (`local`), or rejected (`deny`).
  */
 import { temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { type CollapsingLog, createCollapsingLog } from '../../shared/process/collapsing-log.ts'
@@ -44,6 +44,7 @@ interface Batch {
   readonly keyId: string
   /** The name of the key's counter in Redis. */
   readonly counterName: string
+  /** The part of Redis that has the counter, see `RedisStore`. */
   readonly partition: string
   readonly limit: number
   /** For each call, the function that resolves it. */
@@ -150,10 +151,10 @@ export class RedisRateLimiter implements RateLimiter {
   #flush(): void {
     const byPartition = Map.groupBy(this.#batches.values(), ({ partition }) => partition)
     this.#batches = new Map()
-    const { countsPerCallMax: size } = this.#store
+    const { countersPerScriptCallMax: max } = this.#store
     for (const [partition, batches] of byPartition) {
-      for (let index = 0; index < batches.length; index += size) {
-        void this.#consumeBatches(partition, batches.slice(index, index + size))
+      for (let index = 0; index < batches.length; index += max) {
+        void this.#consumeBatches(partition, batches.slice(index, index + max))
       }
     }
   }
@@ -170,7 +171,9 @@ export class RedisRateLimiter implements RateLimiter {
       this.#applyReply(batches, await this.#breakers.send(partition, names, values))
       this.#durations?.observe((performance.now() - from) / 1000)
     } catch (error) {
-      this.#breakers.open(partition, batches[0]?.keyId ?? '', error)
+      // Probes use a counter with the hash tag of one of these keys, so that they reach the same partition.
+      const hashTag = batches[0]?.keyId ?? ''
+      this.#breakers.open(partition, hashTag, error)
       // If the script counted nothing, it did not count the unreported calls either.
       const outcome = isNotExecuted(error) ? 'unreported' : 'lost'
       batches.forEach(({ keyId, limit, resolvers }, index) => {
@@ -232,7 +235,10 @@ function scriptValues(
   return values
 }
 
-/** `counters` is the number of counters in the script call. */
+/**
+ * Checks the reply to a script call with `counters` counters: the time of the store; for each counter, its count before
+ * these calls and the end of its window; then the positions, from 1, of the counters that were unusable and replaced.
+ */
 function parseReply(reply: unknown, counters: number): number[] {
   if (!Array.isArray(reply) || reply.length <= 2 * counters || !reply.every(Number.isSafeInteger)) {
     throw new Error('the reply of Redis to consume.lua is malformed')

@@ -35,7 +35,7 @@ const SENTINEL_RECONNECT_MS = 1_000
  * The maximum number of counters in one script call. Each takes a few µs, and a long script would block
  * Redis.
  */
-const COUNTS_PER_CALL_MAX = 256
+const COUNTERS_PER_SCRIPT_CALL_MAX = 256
 /**
  * The maximum number of redirections in a cluster. A call to a slot that is being moved needs two, and a few
  * more after a failover.
@@ -69,14 +69,15 @@ export interface RedisStoreOptions {
 /** A *partition* is a part of Redis that fails as a whole: the single server, or one master of a cluster. */
 export interface RedisStore {
   /** The maximum number of counters of one partition in one script call. */
-  readonly countsPerCallMax: number
+  readonly countersPerScriptCallMax: number
   /** Returns the partition that has the counter of this name, as far as this process knows. */
   partitionOf(name: string): string
   /** Runs `consume.lua` at most once. Has no timeout. */
   consume(names: readonly string[], values: readonly (string | number)[]): Promise<unknown>
   /**
    * Reconnects if `error` is a `RedisTimeout`. Without this, a connection that a firewall has silently dropped would be
-   * used until the system notices this, after minutes. In a cluster, also refreshes the table of slots, after any error.
+   * used until the system notices this, after minutes. In a cluster, also refreshes the table of slots, after any
+   * error.
    */
   reconnect(partition: string, error: unknown): void
   /** Adds a listener for connection errors. `partition` is set if that partition is now unavailable. */
@@ -112,7 +113,7 @@ function connectServer(
         })
       : []
   return {
-    countsPerCallMax: COUNTS_PER_CALL_MAX,
+    countersPerScriptCallMax: COUNTERS_PER_SCRIPT_CALL_MAX,
     partitionOf: () => partition,
     consume: (names, values) => redis.consumeCalls(names.length, ...names, ...values),
     reconnect(_, error) {
@@ -213,7 +214,7 @@ function connectCluster(
   })
   const partitionOf = (name: string) => cluster.slots[slotOf(name)]?.[0] ?? 'cluster'
   return {
-    countsPerCallMax: 1,
+    countersPerScriptCallMax: 1,
     partitionOf,
     async consume(names, values) {
       // In other states, ioredis would queue commands without limit.

@@ -17,7 +17,7 @@ export type Connect = (
 export interface PoolEvents {
   /** Called when another request would not have to be queued. `hasIdle`: whether an open connection is idle. */
   readonly onFree?: (hasIdle: boolean) => void
-  /** See `BackendConnectionOptions`. */
+  /** Called when a response has ended and its connection cannot be reused, e.g. because the backend shuts down. */
   readonly onLastResponse: () => void
 }
 
@@ -78,6 +78,7 @@ export class BackendPool {
     return this.#options.size - this.#connections.size + this.#idle.length - this.#queue.length
   }
 
+  /** Sends the request, or queues it until a connection is free. It is not sent if `handler.onSend` returns false. */
   send(request: BackendRequest, handler: ResponseHandler): void {
     const idle = this.#queue.length === 0 ? this.#takeIdle() : undefined
     if (idle === undefined) {
@@ -114,9 +115,10 @@ export class BackendPool {
     this.rejectQueued(new Error('the pool is closed'))
   }
 
+  /** Closes the connections that carry no request. The pool opens new ones if it needs them. */
   closeIdle(): void {
     for (const { connection } of this.#idle.splice(0))
-      connection.abort(new Error('the pool is closed'))
+      connection.abort(new Error('idle connections are closed'))
   }
 
   #takeIdle(): BackendConnection | undefined {
@@ -202,10 +204,10 @@ export class BackendPool {
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {
       clearInterval(this.#checkTimer)
     }
-    const overdue = this.#idle.filter(({ until }) => until <= now)
-    if (overdue.length === 0) return
+    const expired = this.#idle.filter(({ until }) => until <= now)
+    if (expired.length === 0) return
     this.#idle = this.#idle.filter(({ until }) => until > now)
-    for (const { connection } of overdue)
+    for (const { connection } of expired)
       connection.abort(new Error('the connection was idle for too long'))
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The body of `POST /internal/usage`, a signed request. A gateway reports the calls that it rejected itself,
- * and the rate-limit windows that have changed. It numbers its reports, and sends a report again, unchanged, until
- * a backend accepts or rejects it; the backends apply each report once.
+ * The body of `POST /internal/usage`, a signed request. A gateway reports the calls to which it responded itself, and
+ * the rate-limit windows that have changed. It numbers its reports, and sends a report again, unchanged, until a
+ * backend accepts or rejects it; the backends apply each report once.
  */
 
 export interface UsageReport {
@@ -9,9 +9,12 @@ export interface UsageReport {
   readonly gateway: string
   /** The number of this report: 1 for the first, increased by one for each further report. */
   readonly batch: number
-  /** Calls of known keys to which the gateway itself responded: rejected calls, and OPTIONS. */
+  /**
+   * Calls to which the gateway itself responded, and which no backend has counted: rejected calls, and OPTIONS. A call
+   * is included if its key was found and the rate limit was applied, or if the key does not allow its address.
+   */
   readonly refused: readonly RefusedCalls[]
-  /** How often the gateway itself responded with each problem code, also to calls that it had forwarded. */
+  /** How often the gateway itself responded with each problem code, also to calls that a backend had received. */
   readonly errors: readonly ErrorCount[]
   /** The windows that have changed, as the last responses showed them. */
   readonly windows: readonly KeyWindow[]
