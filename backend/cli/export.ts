@@ -1,3 +1,4 @@
+/** The command that exports the data of an account. */
 import { open } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
 import { getAccount } from '../accounts/accounts.ts'
@@ -29,12 +30,12 @@ export const exportCommands: readonly Command[] = [
         await writeExport(context, ID, (lines) => print(lines, context.stdout))
         return { json: undefined, text: '', isPrinted: true }
       }
-      return writeFile(context, ID, to)
+      return exportToFile(context, ID, to)
     },
   }),
 ]
 
-async function writeFile(context: Context, id: string, to: string): Promise<Output> {
+async function exportToFile(context: Context, id: string, to: string): Promise<Output> {
   const bytes = await createFile(to, context.stderr, async (incomplete) => {
     await using file = await open(incomplete, 'a')
     await writeExport(context, id, (lines) => file.appendFile(lines))
@@ -60,6 +61,7 @@ async function writeExport(
 ): Promise<void> {
   const database = await context.database()
   await context.performAction(async (tx, actionContext) => {
+    // Throws if there is no such account, so that nothing is recorded.
     await getAccount(tx, id)
     await recordAudit(tx, actionContext, {
       accountId: id,

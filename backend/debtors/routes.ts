@@ -1,3 +1,4 @@
+/** The operations of the API on debtors. */
 import { listOperation } from '../api/list.ts'
 import type { Call, Operation } from '../api/operation.ts'
 import { readOperation } from '../api/read.ts'
@@ -44,6 +45,7 @@ export const debtorOperations: readonly Operation[] = [
     async create(tx, { caller: { account }, now }, body) {
       const owner = { accountId: account.id, isDemo: account.isDemo }
       const row = await createDebtor(tx, owner, newDebtor(body), now)
+      // A new debtor has no invoices, and therefore no balances.
       return { id: row.id, representation: renderDebtor(row, []) }
     },
   }),

@@ -17,8 +17,8 @@ import { type Allocation, readAllocations } from './payment-list.ts'
 import { renderPayment } from './representation.ts'
 
 /**
- * `release: { external_id: null }` removes the payment's external id, so that another payment can use it. Throws
- * `payment_already_reversed`, `not_found`, and `validation_failed` if the reason is missing.
+ * `clear: { external_id: null }` removes the payment's external id, so that another payment can use it. Throws
+ * `payment_already_reversed`, `not_found`, and `validation_failed` if the reason is missing or invalid.
  */
 export async function reversePayment(
   tx: Transaction,
@@ -26,22 +26,22 @@ export async function reversePayment(
   id: string,
   reason: string,
   actionContext: ActionContext,
-  release: { readonly external_id?: null } = {},
+  clear: { readonly external_id?: null } = {},
 ): Promise<PaymentRow> {
-  const detail = checkReason(reason)
+  const checkedReason = checkReason(reason)
   const payment = await lockRecordedPayment(tx, accountId, id)
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'payment.reversed',
     subjectId: id,
-    detail: { amount: payment.amount, currency: payment.currency, reason: detail },
+    detail: { amount: payment.amount, currency: payment.currency, reason: checkedReason },
   })
   const allocations = (await readAllocations(tx, accountId, [id])).get(id) ?? []
   await reopenInvoices(tx, accountId, allocations, actionContext.now)
   await touchDebtor(tx, accountId, payment.debtor_id, actionContext.now)
   const reversed = await tx
     .updateTable('payments')
-    .set({ status: 'reversed', ...release, ...stampOf(tx, actionContext.now.toISOString()) })
+    .set({ status: 'reversed', ...clear, ...stampOf(tx, actionContext.now.toISOString()) })
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .returningAll()

@@ -3,13 +3,16 @@ import { leasesOf } from '../../background/leases.ts'
 import type { Transaction } from '../../database/database.ts'
 import { HAND_OVER_MS_MAX } from '../../mail/mail.ts'
 
-/** A hand-over starts within this time after the claim, or not at all. */
+/** A hand-over starts within this time after the worker has acquired the lease, or not at all. */
 export const START_MS_MAX = 5000
+
+/** The time for recording the result of a hand-over, and for differences between clocks. */
+const LEASE_MARGIN_MS = 30_000
 
 export const REMINDER_LEASES = leasesOf({
   table: 'reminders',
   key: 'message_id',
-  leaseMs: START_MS_MAX + HAND_OVER_MS_MAX + 30_000,
+  leaseMs: START_MS_MAX + HAND_OVER_MS_MAX + LEASE_MARGIN_MS,
   // With an order, every rehearsal sends the same messages in the same order.
   isOrdered: true,
 })
