@@ -50,6 +50,7 @@ import * as ageOfNotices from './migrations/0039-age-of-notices.ts'
 import * as duplicateIndex from './migrations/0040-duplicate-index.ts'
 import * as auditByActorAndAction from './migrations/0041-audit-by-actor-and-action.ts'
 import * as foldedSearchTerms from './migrations/0042-folded-search-terms.ts'
+import * as messagesByChannel from './migrations/0043-messages-by-channel.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -95,6 +96,7 @@ export const MIGRATIONS: Migrations = {
   '0040-duplicate-index': duplicateIndex,
   '0041-audit-by-actor-and-action': auditByActorAndAction,
   '0042-folded-search-terms': foldedSearchTerms,
+  '0043-messages-by-channel': messagesByChannel,
 }
 
 /** Converts a migration that was written before migrations had steps. */

@@ -122,20 +122,30 @@ export function unindexed(column: string): Expression<unknown> {
  */
 export const UNINDEXED_ACCOUNT_ID: Expression<unknown> = unindexed('account_id')
 
-/**
- * Returns the column for a condition, or `unindexed(column)` if the database must not look it up in an index. If the
- * page has `onlyIndexes`, the database may look up only these columns. Otherwise, it may look up the column unless a
- * value of `unlessFilteredBy` is defined: these are filters of the same list that are more selective.
- */
+interface MoreSelectiveFilters {
+  /** Values of filters of the same list that are more selective. */
+  readonly unlessFilteredBy?: readonly unknown[]
+}
+
+/** Returns the column for a condition, or `unindexed(column)` if the database must not look it up in an index. */
 export function indexableColumn(
+  page: PageVariant,
+  column: string,
+  filters?: MoreSelectiveFilters,
+): Column {
+  return isIndexable(page, column, filters) ? column : unindexed(column)
+}
+
+/**
+ * Whether the database may look up the column in an index. If the page has `onlyIndexes`, the database may look up only
+ * these columns. Otherwise, it may look up the column unless a value of `unlessFilteredBy` is defined.
+ */
+export function isIndexable(
   { onlyIndexes }: PageVariant,
   column: string,
-  { unlessFilteredBy = [] }: { readonly unlessFilteredBy?: readonly unknown[] } = {},
-): Column {
-  const isIndexable = onlyIndexes
-    ? onlyIndexes.includes(column)
-    : !isAnyDefined(...unlessFilteredBy)
-  return isIndexable ? column : unindexed(column)
+  { unlessFilteredBy = [] }: MoreSelectiveFilters = {},
+): boolean {
+  return onlyIndexes ? onlyIndexes.includes(column) : !isAnyDefined(...unlessFilteredBy)
 }
 
 function expressionOf(column: Column): Expression<unknown> {
@@ -156,6 +166,11 @@ export function equalsLiteral(column: Column, value: string | undefined): Condit
 export function isInLiterals(column: Column, values: readonly string[] | undefined): Condition[] {
   const list = values?.map((value) => sql.lit(value))
   return list === undefined ? [] : [sql`${expressionOf(column)} in (${sql.join(list)})`]
+}
+
+/** Returns the condition with this text, such as the condition of a partial index. */
+export function literally(condition: string | undefined): Condition[] {
+  return condition === undefined ? [] : [sql.raw(condition)]
 }
 
 /** Returns no condition if the value is undefined. */

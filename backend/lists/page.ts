@@ -21,6 +21,7 @@ import {
   type Condition,
   isAnyDefined,
   isInLiterals,
+  literally,
   orderOf,
   type Page,
   type PageBounds,
@@ -152,6 +153,8 @@ interface IndexSection {
   readonly sort: string
   readonly range?: TimeRange | undefined
   readonly literals?: readonly string[]
+  /** The condition of the index if it is partial: SQLite uses the index only if the statement contains the condition. */
+  readonly condition?: string
   /** If defined, the section begins after this position. */
   readonly after?: Position | undefined
 }
@@ -164,14 +167,17 @@ export interface IndexedFilter {
 }
 
 /**
- * Returns the filter for a column with few values. The index of the column sorts the rows with each value by creation.
+ * Returns the filter for a column with few values. The index of the column sorts the rows with each value by creation, and
+ * contains the rows with `condition`.
  */
 export function literalFilter(
   column: string,
   literals: readonly (string | undefined)[],
+  condition?: string,
 ): IndexedFilter {
   const values = literals.filter((value) => value !== undefined)
-  return { column, sections: values.map((value) => ({ sort: 'created_at', literals: [value] })) }
+  const index = { sort: 'created_at', ...(condition !== undefined && { condition }) }
+  return { column, sections: values.map((value) => ({ ...index, literals: [value] })) }
 }
 
 /** Returns the filter for a range of a column whose index sorts rows by this column. */
@@ -232,7 +238,13 @@ async function skipRows(
 async function findPosition(
   reader: Reader,
   { table, accountId }: AccountTable,
-  { column, range, literals, ...page }: Page & IndexSection & Pick<IndexedFilter, 'column'>,
+  {
+    column,
+    range,
+    literals,
+    condition,
+    ...page
+  }: Page & IndexSection & Pick<IndexedFilter, 'column'>,
   number: number,
 ): Promise<Position | undefined> {
   const { variant, bounds } = splitPage(page)
@@ -244,6 +256,7 @@ async function findPosition(
     table,
     column,
     literals,
+    condition,
     number,
   })
   return position
@@ -258,6 +271,7 @@ type PositionValues = PageBounds & {
 interface PositionVariant extends PageVariant, Pick<IndexedFilter, 'column'> {
   readonly table: ListTable
   readonly literals: readonly string[] | undefined
+  readonly condition: string | undefined
   readonly number: number
 }
 
@@ -271,6 +285,7 @@ const readPosition = preparedPage(
         eb.and([
           eb('account_id', '=', values.accountId),
           ...isInLiterals(variant.column, variant.literals),
+          ...literally(variant.condition),
           // The index of a column that can be null omits rows without a value. Without this condition, SQLite would not
           // use it for the comparison of (column, id) with a position.
           sql<SqlBool>`${sql.ref(page.sort)} is not null`,

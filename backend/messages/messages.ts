@@ -9,7 +9,9 @@ import {
   equalsLiteral,
   ignoreSortIndexIfFiltered,
   indexableColumn,
+  isIndexable,
   isInLiterals,
+  literally,
   type Page,
   type PageBounds,
   type PageVariant,
@@ -43,11 +45,22 @@ export async function listMessages(
     table: 'messages',
     values: { ...filters, accountId },
     selectiveFilters,
-    broadFilters: [literalFilter('status', statuses ?? []), literalFilter('stage', [stage])],
+    broadFilters: [
+      literalFilter('status', statuses ?? []),
+      literalFilter('stage', [stage]),
+      literalFilter('channel', isRare(channel) ? [channel] : [], IS_RARE_CHANNEL),
+    ],
   } as const
   return await readPage(reader, list, page, (values, variant) =>
     readMessages(reader, values, { ...variant, ...literals }),
   )
+}
+
+/** The condition of the index of channels, which contains only the channels that few accounts use. */
+const IS_RARE_CHANNEL = "channel <> 'email'"
+
+function isRare(channel: string | undefined): boolean {
+  return channel !== undefined && channel !== 'email'
 }
 
 /** Filters whose values are part of the statement's text, because the best index depends on the value. */
@@ -66,14 +79,17 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     debtorId: filters.debtor_id,
     otherFilters: [filters.invoice_id],
   })
-  // With one of these filters, few messages match, and the indexes of stage and status would match more.
+  // With one of these filters, few messages match, and the indexes of stage, status and channel would match more.
   const selective = [filters.debtor_id, filters.invoice_id]
+  const usesChannelIndex =
+    isRare(variant.channel) && isIndexable(page, 'channel', { unlessFilteredBy: selective })
   return selectPage<MessageRow>(reader, 'messages', MESSAGE_COLUMNS, pageToSort, [
     ...equals('account_id', accountId),
     ...withinTimes(filters, page),
     ...equals('debtor_id', filters.debtor_id),
     ...isAboutInvoice(accountId, filters.invoice_id),
     ...equalsLiteral('channel', variant.channel),
+    ...literally(usesChannelIndex ? IS_RARE_CHANNEL : undefined),
     ...equalsLiteral(
       indexableColumn(page, 'stage', { unlessFilteredBy: [...selective, variant.statuses] }),
       variant.stage,

@@ -9,7 +9,7 @@ import type { Tables } from '../../../backend/database/tables.ts'
 import { listDebtors } from '../../../backend/debtors/debtors.ts'
 import { type InvoiceFilters, listInvoices } from '../../../backend/invoices/invoice-list.ts'
 import type { Page } from '../../../backend/lists/keyset.ts'
-import { listMessages } from '../../../backend/messages/messages.ts'
+import { listMessages, type MessageFilters } from '../../../backend/messages/messages.ts'
 import { listPayments } from '../../../backend/payments/payment-list.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
@@ -103,6 +103,8 @@ const pageOf = (sort: string, direction: Page['direction']): Page => ({
   ...{ sort, direction, fetch: 51, after: undefined },
 })
 
+const NEWEST = ['created_at', 'desc'] as const
+
 // Regression: SQLite sorted all messages of the account for each portion of the messages that were sent since a time. With
 // a million messages, a page took nine seconds.
 t.test('the matches of a filter by the time of sending are counted in its index', async (t) => {
@@ -160,6 +162,33 @@ t.test('a page begins at the limit of its sort column that another filter implie
   for (const [name, list, step] of cases) {
     t.ok((await planOf(list, 2)).join().includes(step), name)
   }
+})
+
+// Regression: SQLite read all messages of the account.
+t.test('the messages of a rare channel are read from the index of rare channels', async (t) => {
+  const planOf = await openListPlanner(t)
+  const bySms = 'INDEX messages_by_channel (account_id=? AND channel=?)'
+  for (const sort of ['created_at', 'updated_at']) {
+    const list = (filters: MessageFilters) =>
+      planOf((reader) =>
+        listMessages(reader, 'acc_1', { ...filters, channel: 'sms' }, pageOf(sort, 'desc')),
+      )
+    const steps = await list({})
+    t.ok(steps.includes(`SEARCH messages USING ${bySms}`), sort)
+    t.notOk(steps.join().includes('INDEX messages_by_creation'), sort)
+    const ofStatus = await list({ statuses: ['sent'] })
+    t.ok(ofStatus.includes(`SEARCH messages USING COVERING ${bySms}`), `${sort}, counted`)
+  }
+  const ofDebtor = await planOf((reader) =>
+    listMessages(reader, 'acc_1', { channel: 'sms', debtor_id: 'deb_1' }, pageOf(...NEWEST)),
+  )
+  t.strictSame(ofDebtor, [
+    'SEARCH messages USING INDEX messages_by_debtor (account_id=? AND debtor_id=?)',
+  ])
+  const ofMails = await planOf((reader) =>
+    listMessages(reader, 'acc_1', { channel: 'email' }, pageOf(...NEWEST)),
+  )
+  t.strictSame(ofMails, ['SEARCH messages USING INDEX messages_by_creation (account_id=?)'])
 })
 
 // Regression: SQLite read and sorted all debtors if the names of all began with the prefix.
