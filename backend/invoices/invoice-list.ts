@@ -12,7 +12,9 @@ import {
   equalsLiteral,
   ignoreSortIndexIfFiltered,
   indexableColumn,
+  isIndexable,
   isInLiterals,
+  literally,
   orderOf,
   type Page,
   type PageBounds,
@@ -51,14 +53,11 @@ export async function listInvoices(
     const { variant, bounds } = splitPage(page)
     return await readOverdue(reader, { ...values, ...bounds }, variant)
   }
-  const statusFilter = isUnpaidByDueDate(status, page)
-    ? UNPAID_BY_DUE_DATE
-    : literalFilter('status', status ?? [])
   const list = {
     table: 'invoices',
     values,
     selectiveFilters: [filters.external_id, filters.debtor_id, filters.number],
-    broadFilters: [statusFilter, literalFilter('currency', [currency])],
+    broadFilters: [...statusFilters(status, page), literalFilter('currency', [currency])],
   } as const
   return await readPage(reader, list, page, (bounded, variant) =>
     readInvoices(reader, bounded, { ...variant, status, currency, overdue }),
@@ -73,14 +72,26 @@ function dueBefore({ overdue, due_before }: InvoiceFilters, today: string, { sor
 
 const UNPAID = ['open', 'partially_paid']
 
-/** Whether the list can be read in its order from the index of all unpaid invoices, which is sorted by due date. */
-function isUnpaidByDueDate(status: readonly string[] | undefined, { sort }: PageVariant): boolean {
-  return sort === 'due_date' && status?.every((value) => UNPAID.includes(value)) === true
+/** The condition of the index of unpaid invoices. */
+const IS_UNPAID = "status in ('open', 'partially_paid')"
+
+/** All unpaid invoices, whose index is sorted by due date. */
+const UNPAID_BY_DUE_DATE: IndexedFilter = {
+  column: 'due_date',
+  sections: [{ sort: 'due_date', condition: IS_UNPAID }],
 }
 
-const UNPAID_BY_DUE_DATE: IndexedFilter = {
-  column: 'status',
-  sections: [{ sort: 'due_date', literals: UNPAID }],
+function statusFilters(
+  status: readonly string[] | undefined,
+  { sort }: PageVariant,
+): readonly IndexedFilter[] {
+  const exact = literalFilter('status', status ?? [])
+  if (sort !== 'due_date' || !isUnpaid(status)) return [exact]
+  return status.length === UNPAID.length ? [UNPAID_BY_DUE_DATE] : [UNPAID_BY_DUE_DATE, exact]
+}
+
+function isUnpaid(status: readonly string[] | undefined): status is readonly string[] {
+  return status?.every((value) => UNPAID.includes(value)) === true
 }
 
 /** Filters whose values are part of the statement's text, see `equalsLiteral`. */
@@ -97,16 +108,16 @@ const readInvoices = preparedPage((reader: Reader, values: Values, variant: Vari
   const filters = { ...values, ...variant }
   const page = pageWithBounds(variant, values)
   const pageToSort = ignoreSortIndexIfFiltered(page, { debtorId: filters.debtor_id })
-  const status = indexableColumn(page, 'status', { unlessFilteredBy: [filters.debtor_id] })
+  const ofDebtor = { unlessFilteredBy: [filters.debtor_id] }
+  const isByDueDate = page.sort === 'due_date' && isIndexable(page, 'due_date', ofDebtor)
   return selectPage<InvoiceRow>(reader, 'invoices', INVOICE_COLUMNS, pageToSort, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
     ...equals('debtor_id', filters.debtor_id),
     ...equals('number', filters.number),
-    ...(isUnpaidByDueDate(filters.status, page)
-      ? [...isInLiterals(status, UNPAID), ...isInLiterals(unindexed('status'), filters.status)]
-      : isInLiterals(status, filters.status)),
+    ...isInLiterals(indexableColumn(page, 'status', ofDebtor), filters.status),
+    ...literally(isUnpaid(filters.status) && isByDueDate ? IS_UNPAID : undefined),
     ...equalsLiteral(
       indexableColumn(page, 'currency', { unlessFilteredBy: [filters.debtor_id, filters.status] }),
       filters.currency,

@@ -191,6 +191,28 @@ t.test('the messages of a rare channel are read from the index of rare channels'
   t.strictSame(ofMails, ['SEARCH messages USING INDEX messages_by_creation (account_id=?)'])
 })
 
+// Regression: SQLite read all unpaid invoices if few had the status.
+t.test(
+  'unpaid invoices by due date are read in this order, and few of one status by status',
+  async (t) => {
+    const planOf = await openPlanner(t)
+    const byDueDate = pageOf('due_date', 'asc')
+    const inOrder = 'SEARCH invoices USING INDEX invoices_unpaid (account_id=?)'
+    t.strictSame(await planOf({ status: ['open', 'partially_paid'] }, byDueDate), [inOrder])
+    const few = await planOf({ status: ['partially_paid'] }, byDueDate)
+    t.ok(few.join().includes('USING INDEX invoices_by_status (account_id=? AND status=?)'))
+    t.notOk(few.includes(inOrder))
+    const planOfMany = await openListPlanner(t)
+    const many = await planOfMany(
+      (reader) => listInvoices(reader, 'acc_1', { status: ['open'] }, '2026-11-21', byDueDate),
+      2,
+    )
+    const portion =
+      'SEARCH invoices USING INDEX invoices_unpaid (account_id=? AND (due_date,id)<(?,?))'
+    t.ok(many.includes(portion), many.join('\n'))
+  },
+)
+
 // Regression: SQLite read and sorted all debtors if the names of all began with the prefix.
 t.test(
   'debtors with a common prefix are read in the order of the list, others by name',
