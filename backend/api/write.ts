@@ -35,6 +35,8 @@ export interface WriteOptions<Body> {
   /** The member of the problem `idempotency_key_reused` that contains the id of the first request's resource. */
   readonly keyReusedIdMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
+  /** Finds the `debtorId` for the scope of the transaction (`TransactionScope`). The body is not validated yet. */
+  findDebtorId?(reader: Reader, accountId: string, body: JsonObject): Promise<string | undefined>
   /**
    * Called if the body or `create` is rejected: finds the resource that an earlier request with the same idempotency
    * key created, even if its stored response has expired. `same` is whether the body would create an equal resource.
@@ -65,7 +67,8 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
         return async (tx: Transaction) => recordedOf(await options.create(tx, context, body))
       }
       if (key === undefined || fingerprint === undefined) {
-        const recorded = await services.database.transaction(prepare(), call.caller.account.id)
+        const { id: accountId } = call.caller.account
+        const recorded = await services.database.transaction(prepare(), { accountId })
         return responseOf(call.path, recorded)
       }
       const attempt = {
@@ -79,10 +82,10 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
         if (found?.same === false) throw keyReused({ [keyReusedIdMember]: found.id })
         return found && recordedOf(found)
       }
-      return responseOf(
-        call.path,
-        await services.idempotency.once(attempt, { prepare, recall, keyReusedIdMember }),
-      )
+      const findDebtorId = async (reader: Reader) =>
+        await options.findDebtorId?.(reader, attempt.accountId, sent)
+      const write = { prepare, recall, findDebtorId, keyReusedIdMember }
+      return responseOf(call.path, await services.idempotency.once(attempt, write))
     },
   }
 }

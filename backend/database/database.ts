@@ -12,8 +12,8 @@ export interface Database {
   /** Reads committed state over reader connections. */
   readonly read: Reader
   /**
-   * Whether transactions run concurrently. If not, the rows that a transaction has read cannot change before
-   * it ends.
+   * Whether all transactions run concurrently. If not, only those of different debtors do (`TransactionScope`), and the
+   * rows that a transaction has read cannot change before it ends.
    */
   readonly isConcurrent: boolean
   /**
@@ -26,12 +26,8 @@ export interface Database {
    * If transactions run concurrently, `work` sees what other transactions commit meanwhile. It must lock the
    * rows on which its decisions depend (`forNoKeyUpdate`), and must have no effect outside of `tx`, because it
    * may run again.
-   *
-   * `accountId` identifies the account for which the transaction runs. Waiting transactions of different accounts take
-   * turns, and those of one account begin in the order of the calls. All transactions without an account, such as those
-   * of background work, take turns like the transactions of one more account.
    */
-  transaction<T>(work: (tx: Transaction) => Promise<T>, accountId?: string): Promise<T>
+  transaction<T>(work: (tx: Transaction) => Promise<T>, scope?: TransactionScope): Promise<T>
   /**
    * Calls `listener` after the commit of a transaction that announced `topic` (announcements.ts), in this
    * process or, on PostgreSQL, in another one. Returns a function that removes the listener.
@@ -46,12 +42,28 @@ export interface Database {
   close(): Promise<void>
 }
 
+export interface TransactionScope {
+  /**
+   * The account for which the transaction runs. Waiting transactions of different accounts take turns, and those of one
+   * account begin in the order of the calls. All transactions without an account, such as those of background work, take
+   * turns like the transactions of one more account.
+   */
+  readonly accountId?: string | undefined
+  /**
+   * The only debtor whose records the transaction changes. Its decisions may depend on them, on the account's settings,
+   * and on unique constraints. SQLite runs such transactions of different debtors at the same time, so that they share
+   * round trips to its thread. Because one of them may fail, `work` must have no effect outside of `tx`: it may run
+   * again.
+   */
+  readonly debtorId?: string | undefined
+}
+
 /** Returns a view of the database whose transactions run for the account. */
 export function databaseOf(database: Database, accountId: string): Database {
   return {
     read: database.read,
     isConcurrent: database.isConcurrent,
-    transaction: (work) => database.transaction(work, accountId),
+    transaction: (work, scope) => database.transaction(work, { ...scope, accountId }),
     listen: (topic, listener) => database.listen(topic, listener),
     get clockFault() {
       return database.clockFault

@@ -43,6 +43,8 @@ export interface Write {
    * rejection, because the earlier write may be its cause.
    */
   recall(read: Reader): Promise<Recorded | undefined>
+  /** Finds the `debtorId` for the scope of the transaction (`TransactionScope`), if there is one. */
+  findDebtorId?(read: Reader): Promise<string | undefined>
   /** The member of the problem `idempotency_key_reused` that contains the id of the first request's resource. */
   readonly keyReusedIdMember: string
 }
@@ -111,10 +113,14 @@ async function replayOrPerform(
   attempt: Attempt,
   write: Write,
 ): Promise<Outcome> {
-  const earlier = await findRecorded(database.read, attempt, write)
+  const [earlier, debtorId] = await Promise.all([
+    findRecorded(database.read, attempt, write),
+    // If all transactions run concurrently, the debtor is not needed.
+    database.isConcurrent ? undefined : write.findDebtorId?.(database.read),
+  ])
   if (earlier !== undefined) return earlier
   try {
-    return await performAndStoreKey(database, attempt, write.prepare(), clock())
+    return await performAndStoreKey(database, attempt, debtorId, write.prepare(), clock())
   } catch (error) {
     const isKeyTaken = error instanceof ConstraintViolation && isAboutKey(error)
     if (!isKeyTaken && !mayBeCausedByEarlierWrite(error)) throw error
@@ -157,17 +163,20 @@ const readRow = prepared((read: Reader, { accountId, operation, key }: KeyOfRow)
 async function performAndStoreKey(
   database: Database,
   attempt: Attempt,
+  debtorId: string | undefined,
   work: ReturnType<Write['prepare']>,
   now: Date,
 ): Promise<Outcome> {
-  return await database.transaction(async (tx) => {
-    // The lock and the first statements of the work are sent together, in one round trip. Transactions that run one
-    // after the other (on SQLite) need no lock.
+  const { accountId } = attempt
+  const performAndStore = async (tx: Transaction): Promise<Outcome> => {
+    // The lock and the first statements of the work are sent together, in one round trip. Where not all transactions are
+    // concurrent (on SQLite), there is one backend, in which `running` prevents concurrent writes with the same key.
     const locking = database.isConcurrent ? lockKey(tx, attempt) : undefined
     const [, recorded] = await together([locking, work(tx)])
     await insertRow(tx, rowOf(attempt, recorded, now))
     return { ...recorded, replayed: false }
-  }, attempt.accountId)
+  }
+  return await database.transaction(performAndStore, { accountId, debtorId })
 }
 
 /**

@@ -202,6 +202,24 @@ export async function findInvoice(
   return row
 }
 
+export async function findDebtorIdOfInvoice(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<string | undefined> {
+  const [row] = await readDebtorId(reader, { accountId, id })
+  return row?.debtor_id
+}
+
+const readDebtorId = prepared(
+  (reader: Reader, { accountId, id }: { readonly accountId: string; readonly id: string }) =>
+    reader
+      .selectFrom('invoices')
+      .select('debtor_id')
+      .where('account_id', '=', accountId)
+      .where('id', '=', id),
+)
+
 const COLUMNS_WITHOUT_LINES = INVOICE_COLUMNS.filter((name) => name !== 'line_items')
 
 /** Returns the invoices that exist in the account, in no particular order. */

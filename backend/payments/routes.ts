@@ -4,9 +4,10 @@ import type { Operation } from '../api/operation.ts'
 import { type WriteContext, writeOperation } from '../api/write.ts'
 import type { Reader } from '../database/database.ts'
 import type { PaymentRow } from '../database/tables.ts'
+import { findDebtorIdOfInvoice } from '../invoices/invoices.ts'
 import { parseCurrency } from '../money/money.ts'
 import { calendarDate, currencyFilter, objectId, text } from '../validation/fields.ts'
-import { canonicalJson, type JsonObject } from '../validation/json.ts'
+import { canonicalJson, isJsonObject, type JsonObject } from '../validation/json.ts'
 import { newPayment, paymentBody } from './payment-body.ts'
 import { findPaymentByIdempotencyKey, listPayments, readAllocations } from './payment-list.ts'
 import { recordPayment } from './payments.ts'
@@ -53,8 +54,22 @@ export const paymentOperations: readonly Operation[] = [
       return { id: payment.id, representation: renderPayment(payment, allocations) }
     },
     recall: findRecordedPayment,
+    findDebtorId,
   }),
 ]
+
+/** Finds the debtor of the payment, or of its first invoice: a payment to invoices of several debtors is rejected. */
+async function findDebtorId(
+  reader: Reader,
+  accountId: string,
+  { debtor_id, invoice_id, allocations }: JsonObject,
+): Promise<string | undefined> {
+  if (typeof debtor_id === 'string') return debtor_id
+  const [first]: readonly unknown[] = Array.isArray(allocations) ? allocations : []
+  const invoiceId = isJsonObject(first) ? first['invoice_id'] : invoice_id
+  if (typeof invoiceId !== 'string') return undefined
+  return await findDebtorIdOfInvoice(reader, accountId, invoiceId)
+}
 
 /**
  * Finds the payment that was recorded with an idempotency key, even if the stored response has expired. Without this, a

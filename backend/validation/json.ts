@@ -17,7 +17,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 /** Throws `malformed_json`, `duplicate_json_key` or, for a member named `__proto__`, `validation_failed`. */
 export function parseJsonObject(bytes: Uint8Array): JsonObject {
   const { text, value } = parse(bytes)
-  if (!isObject(value)) {
+  if (!isJsonObject(value)) {
     throw malformed('The body must be a JSON object, for example {"name": "Jansen Bouw B.V."}.')
   }
   checkNamesAndDepth(text)
@@ -35,7 +35,7 @@ export function jsonPointer(path: readonly (string | number)[]): string {
  */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
-  if (isObject(value)) {
+  if (isJsonObject(value)) {
     const members = Object.entries(value)
       .filter(([, member]) => member !== null)
       .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -46,7 +46,7 @@ export function canonicalJson(value: unknown): string {
   return typeof value === 'number' ? String(value) : JSON.stringify(value)
 }
 
-function isObject(value: unknown): value is JsonObject {
+export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 

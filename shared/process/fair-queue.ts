@@ -30,12 +30,15 @@ export class FairQueue<T, Flow = unknown> {
 
   /**
    * Removes and returns the first item of the flow whose turn it is. With `rankOf`, only the flows with the lowest
-   * rank take turns, and a flow with the rank `Infinity` is not served.
+   * rank take turns, and a flow with the rank `Infinity` is not served. With `isAccepted`, an item that is not accepted
+   * keeps its turn, and nothing is returned.
    */
-  shift(rankOf?: (flow: Flow) => number): T | undefined {
+  shift(rankOf?: (flow: Flow) => number, isAccepted?: (item: T) => boolean): T | undefined {
     const next = this.#next(rankOf)
     if (next === undefined) return undefined
     const [flow, items] = next
+    const [first] = items
+    if (first !== undefined && isAccepted?.(first) === false) return undefined
     this.#length--
     this.#flows.delete(flow)
     const item = items.shift()

@@ -16,6 +16,7 @@ import type {
   OpenDatabase,
   Reader,
   Transaction,
+  TransactionScope,
 } from '../database.ts'
 import { createLoggedProgress } from '../migrating/progress.ts'
 import type { Tables } from '../tables.ts'
@@ -175,7 +176,10 @@ class PostgresDatabase implements OpenDatabase {
     return { ...this.#ended, waiting, pools }
   }
 
-  async transaction<T>(work: (tx: Transaction) => Promise<T>, accountId?: string): Promise<T> {
+  async transaction<T>(
+    work: (tx: Transaction) => Promise<T>,
+    { accountId }: TransactionScope = {},
+  ): Promise<T> {
     this.#assertOutside('A transaction was opened inside another')
     if (this.#closing !== undefined) throw unavailable(new Error('The database is closed'))
     const outcome = this.#runWithRetries(work, accountId)

@@ -1,5 +1,5 @@
 /**
- * The connection of one job of the write queue. A prepared write that returns no rows is deferred until a
+ * The connection of one job of the writer. A prepared write that returns no rows is deferred until a
  * statement may depend on it or the job ends. It then runs together with the other deferred writes
  * (write-batches.ts), because a round trip to SQLite's thread takes longer than most writes. If a deferred
  * write fails, the statement that caused the write to run throws the error of the write, and the job fails.
@@ -9,21 +9,24 @@
  */
 import { type CompiledQuery, type DatabaseConnection, type QueryResult, TableNode } from 'kysely'
 import { isPrepared } from '../prepared.ts'
-import type { SqliteConnection } from './connection.ts'
 import type { WriteBatches } from './write-batches.ts'
 
 /** Triggers of other tables write to this table (migration 21), so a read of it may depend on any write. */
 const TABLE_WRITTEN_BY_TRIGGERS = 'ledger_changes'
 
 export interface JobConnectionOptions {
-  readonly writer: SqliteConnection
+  /** Runs the statements that write. */
+  readonly writer: Pick<DatabaseConnection, 'executeQuery'>
+  /** Runs the reads, within the same transaction. */
+  readonly reader: Pick<DatabaseConnection, 'executeQuery'>
   readonly batches: WriteBatches
   /** Creates the savepoint with which the job can be undone. Called at most once, before the first write. */
   readonly createSavepoint: () => Promise<void>
 }
 
 export class JobConnection implements DatabaseConnection {
-  readonly #writer: SqliteConnection
+  readonly #writer: JobConnectionOptions['writer']
+  readonly #reader: JobConnectionOptions['reader']
   readonly #batches: WriteBatches
   readonly #createSavepoint: JobConnectionOptions['createSavepoint']
   #deferred: CompiledQuery[] = []
@@ -32,8 +35,9 @@ export class JobConnection implements DatabaseConnection {
   #failure: { readonly error: unknown } | undefined
   #savepoint: Promise<void> | undefined
 
-  constructor({ writer, batches, createSavepoint }: JobConnectionOptions) {
+  constructor({ writer, reader, batches, createSavepoint }: JobConnectionOptions) {
     this.#writer = writer
+    this.#reader = reader
     this.#batches = batches
     this.#createSavepoint = createSavepoint
   }
@@ -51,7 +55,8 @@ export class JobConnection implements DatabaseConnection {
     if (this.#deferred.some((write) => !isIndependent(compiled, write))) this.#flush()
     await this.#flushed
     if (this.#failure !== undefined) throw this.#failure.error
-    if (compiled.query.kind !== 'SelectQueryNode') await this.#beginWriting()
+    if (compiled.query.kind === 'SelectQueryNode') return await this.#reader.executeQuery(compiled)
+    await this.#beginWriting()
     return await this.#writer.executeQuery(compiled)
   }
 
@@ -60,11 +65,18 @@ export class JobConnection implements DatabaseConnection {
     throw new Error('A job of the write queue cannot stream results')
   }
 
-  /** Runs the writes that are still deferred. Throws the error of the first write that failed. */
-  async end(): Promise<void> {
+  /**
+   * Returns the writes that are still deferred, combined if possible, once the job has ended. Throws the error of the
+   * first write that failed.
+   */
+  async takeDeferred(): Promise<readonly CompiledQuery[]> {
     await this.#flushed
     if (this.#failure !== undefined) throw this.#failure.error
-    const statements = this.#batches.combine(this.#deferred)
+    return this.#batches.combine(this.#deferred.splice(0))
+  }
+
+  /** Runs the last statements of the job. */
+  async write(statements: readonly CompiledQuery[]): Promise<void> {
     if (statements.length > 1) await this.#beginWriting()
     for (const statement of statements) await this.#writer.executeQuery(statement)
   }

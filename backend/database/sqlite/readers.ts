@@ -11,14 +11,10 @@ import { LRUCache } from 'lru-cache'
 import { countCombinable, distinctReads } from '../equal-reads.ts'
 import type { SqliteConnection } from './connection.ts'
 
-/**
- * The maximum number of reads in one statement. It bounds how long the first of them waits for the last, and
- * how long other reads wait for a connection.
- */
-const GROUP_MAX = 16
+const READS_MAX = 16
 
 /** Pages of lists are expensive, so only a few different pages are combined in one statement. */
-const PAGE_LIMITS = { distinctMax: 4, readsMax: GROUP_MAX }
+const DISTINCT_PAGES_MAX = 4
 
 /**
  * The maximum number of cached statements that return JSON. The service has fewer fixed queries, but the text
@@ -31,6 +27,8 @@ const STATEMENTS_MAX = 500
  * usual group of transactions ends sooner; a long transaction must not block reads for longer.
  */
 const PAUSE_MS_MAX = 60
+
+type ReaderConnection = Pick<SqliteConnection, 'executeQuery' | 'close'>
 
 interface Read {
   readonly parameters: readonly unknown[]
@@ -48,22 +46,36 @@ interface Group {
   readonly reads: Read[]
 }
 
+interface SqliteReadersOptions {
+  /** Called before each read. */
+  readonly assertUsable?: () => void
+  /**
+   * The maximum number of reads in one statement; 16 by default. It bounds how long the first of them waits for the
+   * last, and how long other reads wait for a connection.
+   */
+  readonly readsMax?: number
+}
+
 /** Each read sees everything that was committed before the read was requested. */
 export class SqliteReaders implements DatabaseConnection {
-  readonly #all: readonly SqliteConnection[]
-  readonly #free: SqliteConnection[]
+  readonly #all: readonly ReaderConnection[]
+  readonly #free: ReaderConnection[]
   readonly #assertUsable: () => void
+  readonly #readsMax: number
   /** Waiting groups by query text, the longest waiting first. */
   readonly #waiting = new Map<string, Group>()
   readonly #statements = new LRUCache<string, string>({ max: STATEMENTS_MAX })
   #isSendScheduled = false
   #pauseTimer: NodeJS.Timeout | undefined
 
-  /** `assertUsable` is called before each read. */
-  constructor(connections: readonly SqliteConnection[], assertUsable: () => void) {
+  constructor(
+    connections: readonly ReaderConnection[],
+    { assertUsable = () => {}, readsMax = READS_MAX }: SqliteReadersOptions,
+  ) {
     this.#all = connections
     this.#free = [...connections]
     this.#assertUsable = assertUsable
+    this.#readsMax = readsMax
   }
 
   async executeQuery<R>({ sql, parameters, query }: CompiledQuery): Promise<QueryResult<R>> {
@@ -119,7 +131,8 @@ export class SqliteReaders implements DatabaseConnection {
       const reader = this.#free.pop()
       if (reader === undefined) return
       const { isPage, reads } = group
-      const next = reads.splice(0, isPage ? countCombinable(reads, PAGE_LIMITS) : GROUP_MAX)
+      const limits = { distinctMax: DISTINCT_PAGES_MAX, readsMax: this.#readsMax }
+      const next = reads.splice(0, isPage ? countCombinable(reads, limits) : this.#readsMax)
       this.#waiting.delete(sql)
       if (reads.length > 0) this.#waiting.set(sql, group)
       void this.#run(reader, sql, isPage, next).then(() => {
@@ -130,7 +143,7 @@ export class SqliteReaders implements DatabaseConnection {
   }
 
   async #run(
-    reader: SqliteConnection,
+    reader: ReaderConnection,
     sql: string,
     isPage: boolean,
     reads: readonly Read[],
@@ -147,7 +160,7 @@ export class SqliteReaders implements DatabaseConnection {
   }
 
   /** Returns the rows of each read, in the order of the reads. */
-  async #query(reader: SqliteConnection, sql: string, isPage: boolean, reads: readonly Read[]) {
+  async #query(reader: ReaderConnection, sql: string, isPage: boolean, reads: readonly Read[]) {
     const { distinct, distinctIndexes } = distinctReads(reads.map(({ parameters }) => parameters))
     const [first = []] = distinct
     // The statement for two lists of parameters serves any larger number, but that for pages contains each page.
@@ -169,7 +182,7 @@ export class SqliteReaders implements DatabaseConnection {
    * reads, 1 means one list of parameters, and 2 means several.
    */
   async #makeStatement(
-    reader: SqliteConnection,
+    reader: ReaderConnection,
     sql: string,
     isPage: boolean,
     count: number,
@@ -202,7 +215,7 @@ function cacheKey(sql: string, count: number): string {
 
 /** Returns the names of the columns. Joins the query to a constant row, so that there is a row that has them. */
 async function columnsOf(
-  reader: SqliteConnection,
+  reader: ReaderConnection,
   sql: string,
   parameters: readonly unknown[],
 ): Promise<string[]> {

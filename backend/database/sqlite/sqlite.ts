@@ -39,7 +39,7 @@ export async function openSqlite(
       queue.assertOutside('Code inside a transaction must read through the transaction')
     const readers = new SqliteReaders(
       await Promise.all(Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read'))),
-      assertOutsideTransaction,
+      { assertUsable: assertOutsideTransaction },
     )
     const queue = new WriteQueue({
       open: () => SqliteConnection.open(path, 'write'),
@@ -58,13 +58,13 @@ export async function openSqlite(
     return {
       read: kyselyOnPool<Tables>(readers),
       isConcurrent: false,
-      async transaction(work, accountId) {
-        const topics = new Set<string>()
-        const value = await queue.add((connection) => {
+      async transaction(work, scope = {}) {
+        const { value, topics } = await queue.add(async (connection) => {
           const tx = kyselyOnConnection<Tables>(connection)
+          const topics = new Set<string>()
           collectAnnouncements(tx, topics)
-          return work(tx)
-        }, accountId)
+          return { value: await work(tx), topics }
+        }, scope)
         // The transaction is now committed.
         listeners.call(topics)
         return value

@@ -1,7 +1,7 @@
 /**
  * Combines several prepared writes in one statement: an insert into a temporary view, whose trigger contains the
  * writes. SQLite then runs them in one round trip to its thread, without compiling them again. If one of them
- * fails, all are undone.
+ * fails, all are undone. The inserts of several jobs into one view are one statement as well.
  *
  * A view is created between transactions, since the rollback of a transaction would remove it. Writes that occur
  * together for the first time therefore run one by one.
@@ -19,6 +19,8 @@ export class WriteBatches {
   readonly #writer: SqliteConnection
   /** The insert of each batch, by the texts of its writes; undefined if no trigger can contain them. */
   readonly #inserts = new Map<string, string | undefined>()
+  /** For each insert, the text that inserts any number of rows, whose parameters are one JSON text. */
+  readonly #insertsOfRows = new Map<string, string>()
   /** Writes that have no view yet, by their texts. `createMissingViews` creates the view. */
   readonly #missing = new Map<string, readonly CompiledQuery[]>()
 
@@ -41,6 +43,20 @@ export class WriteBatches {
     return writes
   }
 
+  /**
+   * Combines statements of different jobs, of which each is the only result of `combine` for its job. The jobs cannot
+   * affect each other, so the order of the statements may change.
+   */
+  combineJobs(statements: readonly CompiledQuery[]): readonly CompiledQuery[] {
+    const byText = Map.groupBy(statements, ({ sql }) => sql)
+    return [...byText].flatMap(([text, ofText]) => {
+      const insert = this.#insertsOfRows.get(text)
+      if (insert === undefined || ofText.length < 2) return ofText
+      const rows = ofText.map(({ parameters }) => parameters)
+      return isExactInJson(rows) ? [CompiledQuery.raw(insert, [JSON.stringify(rows)])] : ofText
+    })
+  }
+
   /** Creates the views that were missing. No transaction may be open. */
   async createMissingViews(): Promise<void> {
     for (const [texts, writes] of this.#missing) {
@@ -57,6 +73,12 @@ export class WriteBatches {
             ${withColumns(writes)}
           end`)
         this.#inserts.set(texts, insert)
+        // If the rows were not materialized, the JSON would be parsed once for each column.
+        this.#insertsOfRows.set(
+          insert,
+          `with params as materialized (select value from json_each(?1))
+            insert into ${name} select ${numbers.map((n) => `value ->> ${n - 1}`)} from params`,
+        )
       } catch (error) {
         // An error of the environment, e.g. a full disk, does not show that no trigger can contain the writes.
         if (this.#writer.fault !== undefined) throw error
@@ -66,6 +88,21 @@ export class WriteBatches {
       }
     }
   }
+}
+
+/**
+ * Whether SQLite reads the same values from the JSON of the rows as from parameters. An unpaired surrogate would become
+ * another character.
+ */
+function isExactInJson(rows: readonly (readonly unknown[])[]): boolean {
+  return rows.every((row) =>
+    row.every(
+      (value) =>
+        value === null ||
+        typeof value === 'number' ||
+        (typeof value === 'string' && value.isWellFormed()),
+    ),
+  )
 }
 
 /** Returns the texts of the writes, with columns of the inserted row instead of parameters. */

@@ -1,7 +1,8 @@
 /**
- * The single writer and its queue, in which the accounts take turns. Jobs that wait at the same time are committed
- * together as a group, so that they share the cost of a write to disk.
- * Savepoints let a job that throws undo only its own writes. An error that ends the outer transaction rejects every job
+ * The queue of the single writer, in which the accounts take turns. Jobs that wait at the same time are committed
+ * together as a group, so that they share the cost of a write to disk. Consecutive jobs of different debtors run at the
+ * same time (writer.ts), the others one after another.
+ * A job that throws undoes only its own writes. An error that ends the whole transaction of SQLite rejects every job
  * of the group with 503, or with 504 if the outcome of the COMMIT is unknown. No job of a group is settled before the
  * COMMIT, not even a rejected one, because the reason for the rejection may depend on a write of the group.
  *
@@ -15,12 +16,11 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { type CollapsingLog, createCollapsingLog } from '../../../shared/process/collapsing-log.ts'
 import { FairQueue } from '../../../shared/process/fair-queue.ts'
 import type { Logger } from '../../../shared/process/log.ts'
-import type { DatabaseActivity, DatabaseOptions } from '../database.ts'
+import type { DatabaseActivity, DatabaseOptions, TransactionScope } from '../database.ts'
 import { unavailable } from '../unavailable.ts'
 import type { SqliteConnection } from './connection.ts'
-import { JobConnection } from './job-connection.ts'
 import type { SqliteReaders } from './readers.ts'
-import { WriteBatches } from './write-batches.ts'
+import { type Job, type JobOutcome, Writer } from './writer.ts'
 
 /** The maximum number of jobs in a group, which bounds how long the first job waits for the last. */
 const GROUP_MAX = 64
@@ -32,19 +32,14 @@ const GROUP_MS_MAX = 50
 const SLOW_MS = 20
 
 /** The value that `AsyncLocalStorage` returns in the work of a job. */
-interface JobState {
+interface WorkState {
   /** False once the work has ended; a statement that the work runs later fails. */
   active: boolean
 }
 
-interface Job {
-  readonly accountId: string | undefined
-  /**
-   * Runs the work, whose statements are sent over `connection`. Resolves to a function that reports the result to the
-   * caller, or rejects with the error of the work.
-   */
-  run(connection: DatabaseConnection): Promise<() => void>
-  reject(error: unknown): void
+interface QueuedJob extends Job, TransactionScope {
+  /** Called when the job leaves the queue to run. */
+  start(): void
 }
 
 export interface WriteQueueOptions {
@@ -65,18 +60,16 @@ export class WriteQueue {
   readonly #waits: DatabaseOptions['waits']
   readonly #readers: WriteQueueOptions['readers']
   readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
-  readonly #running = new AsyncLocalStorage<JobState>()
+  readonly #running = new AsyncLocalStorage<WorkState>()
   /** The jobs that have neither started nor been rejected. */
-  readonly #waiting = new FairQueue<Job, Job['accountId']>()
-  /** The account whose job ran last. */
-  #lastAccount: Job['accountId']
+  readonly #waiting = new FairQueue<QueuedJob, TransactionScope['accountId']>()
+  /** The account whose job started last. */
+  #lastAccount: TransactionScope['accountId']
   /** The accounts whose last job was slow. */
-  readonly #slowAccounts = new Set<Job['accountId']>()
+  readonly #slowAccounts = new Set<TransactionScope['accountId']>()
   #draining: Promise<void> | undefined
   #closed = false
-  #writer: SqliteConnection | undefined
-  /** Combines the writes of a job in one statement of `#writer`. */
-  #batches: WriteBatches | undefined
+  #writer: Writer | undefined
   #fault: Error | undefined
 
   constructor({ open, log, waitMsMax, waits, readers }: WriteQueueOptions) {
@@ -104,19 +97,22 @@ export class WriteQueue {
   /** Runs `work` as a job. The connection accepts statements only until `work` ends. */
   async add<T>(
     work: (connection: DatabaseConnection) => Promise<T>,
-    accountId: string | undefined,
+    { accountId, debtorId }: TransactionScope,
   ): Promise<T> {
     this.assertOutside('A transaction was opened inside another')
     if (this.#closed) throw unavailable(new Error('The database is closed'))
     const { promise, resolve, reject } = Promise.withResolvers<T>()
-    // Jobs of a group run in one asynchronous chain, but each keeps the context of its own caller.
+    // The jobs of a group run in one asynchronous chain, but each keeps the context of its own caller.
     const asCaller = AsyncLocalStorage.snapshot()
     const addedAt = performance.now()
-    const job: Job = {
+    const job: QueuedJob = {
       accountId,
-      run: async (connection) => {
+      debtorId,
+      start: () => {
         this.#waits?.observe((performance.now() - addedAt) / 1000)
         clearTimeout(timer)
+      },
+      run: async (connection) => {
         const state = { active: true }
         const runWork = () => work(guarded(connection, state))
         try {
@@ -158,33 +154,25 @@ export class WriteQueue {
    * that have not started: they would probably fail for the same reason, but only after another wait.
    */
   async #runGroup(size: number): Promise<void> {
-    const group: Job[] = []
-    const settles: (() => void)[] = []
-    let undoneCount = 0
+    const group: QueuedJob[] = []
+    const outcomes: JobOutcome<QueuedJob>[] = []
     try {
-      const writer = this.#writer ?? (await this.#open())
-      this.#writer = writer
-      this.#batches ??= new WriteBatches(writer)
-      await this.#batches.createMissingViews()
+      this.#writer ??= new Writer(await this.#open())
       this.#readers.pause()
-      await writer.exec('begin immediate')
+      await this.#writer.begin({ hasOneJob: size === 1 })
       // The limit starts when the writer has the lock, for which it may have waited.
       const endsAt = performance.now() + GROUP_MS_MAX
-      // A savepoint keeps a copy of changed pages, which a single job does not need.
-      const savepoint = size === 1 ? undefined : new Savepoint(writer)
-      while (group.length < size && (group.length === 0 || performance.now() <= endsAt)) {
-        const job = this.#takeNext(group)
-        if (job === undefined) break
-        group.push(job)
-        const from = performance.now()
-        const { settle, isUndone } = await this.#runJob(writer, this.#batches, savepoint, job)
-        this.#recordDuration(job, performance.now() - from)
-        settles.push(settle)
-        if (isUndone) undoneCount++
+      while (group.length === 0 || performance.now() <= endsAt) {
+        const jobs = this.#takeNext(group, size - group.length)
+        if (jobs.length === 0) break
+        group.push(...jobs)
+        for (const outcome of await this.#writer.run(jobs)) {
+          outcomes.push(outcome)
+          this.#recordDuration(outcome)
+        }
       }
       this.#readers.resume()
-      // `commit` always commits a transaction. After the rollback of a single job, this transaction is empty.
-      await writer.commit(savepoint === undefined && undoneCount > 0 ? 'rollback; begin' : '')
+      await this.#writer.commit()
       this.#fault = undefined
     } catch (error) {
       this.#readers.resume()
@@ -197,88 +185,65 @@ export class WriteQueue {
       await this.#dropWriter()
       return
     }
-    this.#ended.committed += settles.length - undoneCount
-    this.#ended.rolledBack += undoneCount
-    for (const settle of settles) settle()
+    for (const { isUndone, settle } of outcomes) {
+      if (isUndone) this.#ended.rolledBack++
+      else this.#ended.committed++
+      settle()
+    }
   }
 
   /**
-   * Removes and returns the next job for the group, or returns undefined if the group should be committed first: a job
-   * that is probably slow would delay the responses of other accounts whose jobs are in the group.
+   * Removes and returns the next jobs for the group: several jobs of different debtors, which run at the same time, or
+   * another job. Returns none if the group should be committed first.
    */
-  #takeNext(group: readonly Job[]): Job | undefined {
-    const last = group.at(-1)
-    return this.#waiting.shift((accountId) => {
-      const wouldDelay = last !== undefined && last.accountId !== accountId
-      if (wouldDelay && this.#slowAccounts.has(accountId)) return Number.POSITIVE_INFINITY
-      // The account whose job ran last is served after the others, even after those that arrived while its job ran.
-      return accountId === this.#lastAccount ? 1 : 0
-    })
+  #takeNext(group: readonly QueuedJob[], max: number): QueuedJob[] {
+    const jobs: QueuedJob[] = []
+    const debtorIds = new Set<string>()
+    const isAccepted = ({ debtorId }: QueuedJob) =>
+      jobs.length === 0 || (debtorId !== undefined && !debtorIds.has(debtorId))
+    while (jobs.length < max) {
+      const job = this.#takeOne(jobs.at(-1) ?? group.at(-1), isAccepted)
+      if (job === undefined) break
+      jobs.push(job)
+      if (job.debtorId === undefined) break
+      debtorIds.add(job.debtorId)
+    }
+    return jobs
   }
 
-  #recordDuration({ accountId }: Job, ms: number): void {
-    this.#lastAccount = accountId
+  /** A job that is probably slow is not accepted if it would delay the responses of another account. */
+  #takeOne(
+    before: QueuedJob | undefined,
+    isAccepted: (job: QueuedJob) => boolean,
+  ): QueuedJob | undefined {
+    const job = this.#waiting.shift((accountId) => {
+      const wouldDelay = before !== undefined && before.accountId !== accountId
+      if (wouldDelay && this.#slowAccounts.has(accountId)) return Number.POSITIVE_INFINITY
+      // The account whose job started last is served after the others, even after those that arrived since.
+      return accountId === this.#lastAccount ? 1 : 0
+    }, isAccepted)
+    if (job === undefined) return undefined
+    this.#lastAccount = job.accountId
+    job.start()
+    return job
+  }
+
+  #recordDuration({ job: { accountId }, ms }: JobOutcome<QueuedJob>): void {
     if (ms > SLOW_MS) this.#slowAccounts.add(accountId)
     else this.#slowAccounts.delete(accountId)
   }
 
-  /** Throws only if the outer transaction cannot continue. */
-  async #runJob(
-    writer: SqliteConnection,
-    batches: WriteBatches,
-    savepoint: Savepoint | undefined,
-    job: Job,
-  ): Promise<{ readonly settle: () => void; readonly isUndone: boolean }> {
-    const createSavepoint = async () => await savepoint?.begin()
-    const connection = new JobConnection({ writer, batches, createSavepoint })
-    const run = async () => {
-      const settle = await job.run(connection)
-      await connection.end()
-      return settle
-    }
-    const [outcome] = await Promise.allSettled([run()])
-    if (writer.fault !== undefined) throw writer.fault
-    if (outcome.status === 'fulfilled') return { settle: outcome.value, isUndone: false }
-    // The rollback fails if SQLite has ended the outer transaction by itself.
-    if (connection.hasWritten) await savepoint?.rollBack()
-    return { settle: () => job.reject(outcome.reason), isUndone: true }
-  }
-
-  /** Closing rolls back from any state; the next group opens another connection. */
   async #dropWriter(): Promise<void> {
     const writer = this.#writer
+    // The next group opens another connection.
     this.#writer = undefined
-    this.#batches = undefined
     await writer
       ?.close()
       .catch((error: unknown) => this.#log.error({ err: error }, 'closing the writer failed'))
   }
 }
 
-/**
- * The savepoint of the running job. The savepoint of an earlier job is released when the next savepoint is
- * created.
- */
-class Savepoint {
-  readonly #writer: SqliteConnection
-  #isOpen = false
-
-  constructor(writer: SqliteConnection) {
-    this.#writer = writer
-  }
-
-  async begin(): Promise<void> {
-    await this.#writer.exec(this.#isOpen ? 'release job; savepoint job' : 'savepoint job')
-    this.#isOpen = true
-  }
-
-  async rollBack(): Promise<void> {
-    await this.#writer.exec('rollback to job; release job')
-    this.#isOpen = false
-  }
-}
-
-function guarded(connection: DatabaseConnection, state: JobState): DatabaseConnection {
+function guarded(connection: DatabaseConnection, state: WorkState): DatabaseConnection {
   return {
     executeQuery: (query) => {
       assert(state.active, 'A statement ran outside of its transaction')

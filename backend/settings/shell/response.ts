@@ -140,7 +140,8 @@ async function write(
   const isRead = request.method === 'get'
   const flash = isRead ? (session?.flash ?? null) : null
   if (session !== undefined && flash !== null) {
-    await database.transaction((tx) => setFlash(tx, session.token, null), session.account.id)
+    const { token, account } = session
+    await database.transaction((tx) => setFlash(tx, token, null), { accountId: account.id })
   }
   const killSwitch = session && (await findActiveKillSwitch(database, session))
   const content = page?.({ session, csrfToken, flash, killSwitch }).text ?? ''

@@ -125,9 +125,9 @@ t.test('waiting transactions of different accounts take turns', async (t) => {
   const database = await openTestDatabase(t, { connectionsMax: 3 })
   const begun: string[] = []
   const mayEnd = Promise.withResolvers<void>()
-  const blocker = database.transaction(() => mayEnd.promise, 'other')
+  const blocker = database.transaction(() => mayEnd.promise, { accountId: 'other' })
   const request = (id: string, accountId?: string) =>
-    database.transaction(async () => void begun.push(id), accountId)
+    database.transaction(async () => void begun.push(id), { accountId })
   const requested = [
     ...Array.from({ length: 10 }, (_, n) => request(`a${n}`, 'a')),
     ...[request('b0', 'b'), request('b1', 'b')],

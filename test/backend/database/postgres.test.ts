@@ -146,16 +146,19 @@ t.test(
     const begun: string[] = []
     const ends: (() => void)[] = []
     const long = Array.from({ length: 8 }, (_, n) =>
-      database.transaction(() => {
-        begun.push(`long ${n}`)
-        const { promise, resolve } = Promise.withResolvers<void>()
-        ends.push(resolve)
-        return promise
-      }, 'a'),
+      database.transaction(
+        () => {
+          begun.push(`long ${n}`)
+          const { promise, resolve } = Promise.withResolvers<void>()
+          ends.push(resolve)
+          return promise
+        },
+        { accountId: 'a' },
+      ),
     )
     await until(() => begun.length === 4, 'the account uses all connections')
     const quick = Array.from({ length: 5 }, (_, n) =>
-      database.transaction(async () => void begun.push(`quick ${n}`), 'b'),
+      database.transaction(async () => void begun.push(`quick ${n}`), { accountId: 'b' }),
     )
     t.equal(database.activity().waiting, 9)
     ends.shift()?.()

@@ -108,18 +108,24 @@ t.test('queued transactions run in the order in which they were queued', async (
 
 t.test('a transaction is committed before one of an account with slow transactions', async (t) => {
   const database = await openSqlite(t)
-  const slow = database.transaction(async () => {
-    // Longer than 20 ms, which is slow, but shorter than the time limit of a group.
-    const from = performance.now()
-    while (performance.now() - from < 25);
-  }, 'a')
+  const slow = database.transaction(
+    async () => {
+      // Longer than 20 ms, which is slow, but shorter than the time limit of a group.
+      const from = performance.now()
+      while (performance.now() - from < 25);
+    },
+    { accountId: 'a' },
+  )
   let isCommitted = false
-  const next = database.transaction(async () => {
-    t.equal(isCommitted, true)
-  }, 'a')
+  const next = database.transaction(
+    async () => {
+      t.equal(isCommitted, true)
+    },
+    { accountId: 'a' },
+  )
   // Queued later, but it is the turn of this account.
   const quick = database
-    .transaction((tx) => insertRow(tx, 'b'), 'b')
+    .transaction((tx) => insertRow(tx, 'b'), { accountId: 'b' })
     .then(() => {
       isCommitted = true
     })

@@ -1,0 +1,239 @@
+/**
+ * The connection that writes. It runs jobs in one transaction of SQLite. A job that fails undoes only its own writes.
+ *
+ * Jobs that cannot affect each other run at the same time, because the round trips to SQLite's thread take longer than
+ * the statements themselves: the reads of these jobs are combined (readers.ts), and so are the writes that they have
+ * deferred (write-batches.ts). Most of them write nothing else. If one of them fails after it has written, or if a
+ * combined write fails, they are all undone, and run again one after another.
+ */
+import type { CompiledQuery, DatabaseConnection } from 'kysely'
+import type { SqliteConnection } from './connection.ts'
+import { JobConnection } from './job-connection.ts'
+import { SqliteReaders } from './readers.ts'
+import { WriteBatches } from './write-batches.ts'
+
+/** The maximum number of reads of concurrent jobs in one statement. Most of these jobs wait for the same reads. */
+const READS_MAX = 64
+
+export interface Job {
+  /**
+   * Runs the work, whose statements are sent over `connection`. Resolves to a function that reports the result to the
+   * caller, or rejects with the error of the work. Called again if the job is repeated.
+   */
+  run(connection: DatabaseConnection): Promise<() => void>
+  reject(error: unknown): void
+}
+
+export interface JobOutcome<J extends Job> {
+  readonly job: J
+  /** Reports the result or the error to the caller. */
+  settle(): void
+  /** Whether the job has failed, and therefore has no effect. */
+  readonly isUndone: boolean
+  /** How long the job took, in milliseconds. Jobs that ran at the same time share their time. */
+  readonly ms: number
+}
+
+export class Writer {
+  readonly #connection: SqliteConnection
+  readonly #batches: WriteBatches
+  readonly #serial: StatementRunner
+  readonly #readers: SqliteReaders
+  #savepoint: Savepoint | undefined
+  /** Whether the only job of the transaction has failed after it had begun to write. */
+  #mustRollBack = false
+
+  constructor(connection: SqliteConnection) {
+    this.#connection = connection
+    this.#batches = new WriteBatches(connection)
+    this.#serial = runSerially(connection)
+    this.#readers = new SqliteReaders([this.#serial], { readsMax: READS_MAX })
+  }
+
+  /** Begins a transaction. `hasOneJob` is whether only one job will run before the commit. */
+  async begin({ hasOneJob }: { readonly hasOneJob: boolean }): Promise<void> {
+    await this.#batches.createMissingViews()
+    await this.#connection.exec('begin immediate')
+    // A savepoint keeps a copy of changed pages, which a single job does not need.
+    this.#savepoint = hasOneJob ? undefined : new Savepoint(this.#connection)
+    this.#mustRollBack = false
+  }
+
+  /**
+   * Runs the jobs, at the same time if there are several: none of them may depend on a write of another. Throws only if
+   * the transaction cannot continue.
+   */
+  async run<J extends Job>(jobs: readonly J[]): Promise<readonly JobOutcome<J>[]> {
+    const savepoint = this.#savepoint
+    if (savepoint !== undefined && jobs.length > 1) {
+      const outcomes = await this.#runConcurrently(jobs, savepoint)
+      if (outcomes !== undefined) return outcomes
+    }
+    const outcomes: JobOutcome<J>[] = []
+    for (const job of jobs) outcomes.push(await this.#runAlone(job, savepoint))
+    return outcomes
+  }
+
+  async commit(): Promise<void> {
+    // `commit` always commits a transaction. After the rollback of the only job, this transaction is empty.
+    await this.#connection.commit(this.#mustRollBack ? 'rollback; begin' : '')
+  }
+
+  /** Closes the connection, which rolls back an open transaction. */
+  async close(): Promise<void> {
+    await this.#connection.close()
+  }
+
+  async #runAlone<J extends Job>(job: J, savepoint: Savepoint | undefined): Promise<JobOutcome<J>> {
+    const from = performance.now()
+    const connection = new JobConnection({
+      writer: this.#connection,
+      reader: this.#connection,
+      batches: this.#batches,
+      createSavepoint: async () => await savepoint?.create(),
+    })
+    const [outcome] = await Promise.allSettled([runToItsEnd(job, connection)])
+    this.#assertNoFault()
+    if (outcome.status === 'rejected' && connection.hasWritten) {
+      if (savepoint === undefined) this.#mustRollBack = true
+      // This fails if SQLite has ended the transaction by itself.
+      else await savepoint.rollBack()
+    }
+    return outcomeOf(job, outcome, performance.now() - from)
+  }
+
+  /** Returns undefined if the jobs were undone, because they must run one after another. */
+  async #runConcurrently<J extends Job>(
+    jobs: readonly J[],
+    savepoint: Savepoint,
+  ): Promise<readonly JobOutcome<J>[] | undefined> {
+    let created: Promise<void> | undefined
+    const createSavepoint = () => {
+      created ??= savepoint.create()
+      return created
+    }
+    const timeShare = shareTime(jobs.length)
+    const lastWrites: CompiledQuery[] = []
+    let mustRepeat = false
+    const runJob = async (job: J) => {
+      const connection = new JobConnection({
+        writer: this.#serial,
+        reader: this.#readers,
+        batches: this.#batches,
+        createSavepoint,
+      })
+      const [outcome] = await Promise.allSettled([runToLastWrite(job, connection, lastWrites)])
+      if (outcome.status === 'rejected' && connection.hasWritten) mustRepeat = true
+      return outcomeOf(job, outcome, timeShare())
+    }
+    const outcomes = await Promise.all(jobs.map(runJob))
+    this.#assertNoFault()
+    const statements = this.#batches.combineJobs(lastWrites)
+    // A single statement that fails has no effect.
+    if (!mustRepeat && statements.length > 1) await createSavepoint()
+    for (const statement of statements) mustRepeat ||= await this.#fails(statement)
+    if (!mustRepeat) return outcomes
+    if (created !== undefined) await savepoint.rollBack()
+    return undefined
+  }
+
+  /** Runs the statement, and returns whether it has failed. */
+  async #fails(statement: CompiledQuery): Promise<boolean> {
+    const [outcome] = await Promise.allSettled([this.#connection.executeQuery(statement)])
+    this.#assertNoFault()
+    return outcome.status === 'rejected'
+  }
+
+  #assertNoFault(): void {
+    if (this.#connection.fault !== undefined) throw this.#connection.fault
+  }
+}
+
+/** Runs the job with all of its writes. */
+async function runToItsEnd(job: Job, connection: JobConnection): Promise<() => void> {
+  const settle = await job.run(connection)
+  await connection.write(await connection.takeDeferred())
+  return settle
+}
+
+/**
+ * Runs the job. If its deferred writes are a single statement, this is added to `lastWrites` instead of being run.
+ */
+async function runToLastWrite(
+  job: Job,
+  connection: JobConnection,
+  lastWrites: CompiledQuery[],
+): Promise<() => void> {
+  const settle = await job.run(connection)
+  const statements = await connection.takeDeferred()
+  if (statements.length === 1) lastWrites.push(...statements)
+  else await connection.write(statements)
+  return settle
+}
+
+function outcomeOf<J extends Job>(
+  job: J,
+  outcome: PromiseSettledResult<() => void>,
+  ms: number,
+): JobOutcome<J> {
+  if (outcome.status === 'fulfilled') return { job, settle: outcome.value, isUndone: false, ms }
+  return { job, settle: () => job.reject(outcome.reason), isUndone: true, ms }
+}
+
+type StatementRunner = Pick<SqliteConnection, 'executeQuery' | 'close'>
+
+/**
+ * Returns a view of the connection that starts each statement when the one before has ended. Statements that are sent
+ * at the same time would wait for the connection in threads that other connections need.
+ */
+function runSerially(connection: SqliteConnection): StatementRunner {
+  let last: Promise<unknown> = Promise.resolve()
+  return {
+    executeQuery(query) {
+      const result = last.then(() => connection.executeQuery<never>(query))
+      last = result.catch(() => {})
+      return result
+    },
+    close: () => connection.close(),
+  }
+}
+
+/**
+ * Returns a function to be called when each of `count` jobs ends. It returns the job's share of the time: the jobs that
+ * run at the same time share each moment equally.
+ */
+function shareTime(count: number): () => number {
+  let running = count
+  let share = 0
+  let from = performance.now()
+  return () => {
+    const now = performance.now()
+    share += (now - from) / running
+    from = now
+    running--
+    return share
+  }
+}
+
+/**
+ * The savepoint to which a failed job, or the jobs that run at the same time, are rolled back. Each new savepoint
+ * replaces the one before, so there is one at most.
+ */
+class Savepoint {
+  readonly #connection: SqliteConnection
+  #exists = false
+
+  constructor(connection: SqliteConnection) {
+    this.#connection = connection
+  }
+
+  async create(): Promise<void> {
+    await this.#connection.exec(this.#exists ? 'release job; savepoint job' : 'savepoint job')
+    this.#exists = true
+  }
+
+  async rollBack(): Promise<void> {
+    await this.#connection.exec('rollback to job; release job')
+    this.#exists = false
+  }
+}
