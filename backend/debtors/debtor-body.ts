@@ -28,7 +28,8 @@ export interface DebtorBody {
   readonly metadata?: Record<string, string>
 }
 
-const addressLine = optional(text({ max: 200, min: 0 }))
+/** A form may send empty parts; `newAddress` converts them to null. */
+const addressPart = optional(text({ max: 200, min: 0 }))
 
 export const debtorBody = object<DebtorBody>({
   external_id: optional(externalId),
@@ -39,14 +40,16 @@ export const debtorBody = object<DebtorBody>({
   currency: optional(currency),
   payment_terms_days: optional(integer({ min: 0, max: 365 })),
   timezone: optional(timezone),
-  address: object<AddressBody>({
-    line1: addressLine,
-    line2: addressLine,
-    city: addressLine,
-    region: addressLine,
-    postal_code: addressLine,
-    country: optional(country),
-  }).empty(null),
+  address: optional(
+    object<AddressBody>({
+      line1: addressPart,
+      line2: addressPart,
+      city: addressPart,
+      region: addressPart,
+      postal_code: addressPart,
+      country: optional(country),
+    }),
+  ),
   tax_id: optional(text({ max: 64, min: 0 })),
   company_number: optional(text({ max: 64, min: 0 })),
   metadata,
@@ -63,7 +66,7 @@ export function newDebtor(body: DebtorBody): NewDebtor {
     currency: body.currency ?? null,
     paymentTermsDays: body.payment_terms_days ?? null,
     address: newAddress(body.address),
-    // An empty text is stored as null.
+    // Empty texts are stored as null.
     taxId: body.tax_id || null,
     companyNumber: body.company_number || null,
     metadata: body.metadata ?? {},

@@ -46,6 +46,7 @@ export interface NewDebtor {
   readonly metadata: Readonly<Record<string, string>>
 }
 
+/** The account to which a new debtor belongs. */
 export interface DebtorOwner {
   readonly accountId: string
   /** Debtors of a demo account are sample data, and are never contacted. */
@@ -274,6 +275,7 @@ type Variant = PageVariant & { readonly status: string | undefined }
 
 const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const page = pageWithBounds(variant, filters)
+  // Few debtors have the same e-mail address, so finding and sorting them is faster than reading the list in its order.
   const pageToSort = ignoreSortIndexIfFiltered(page, { otherFilters: [filters.email] })
   return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, pageToSort, [
     ...equals('account_id', filters.accountId),

@@ -22,13 +22,13 @@ const CHECKS = {
   timezone,
 } satisfies Record<string, Check<string>>
 
-const addressLine = text({ max: 200, min: 0 })
+const addressPart = text({ max: 200, min: 0 })
 const ADDRESS_CHECKS = {
-  line1: addressLine,
-  line2: addressLine,
-  city: addressLine,
-  region: addressLine,
-  postal_code: addressLine,
+  line1: addressPart,
+  line2: addressPart,
+  city: addressPart,
+  region: addressPart,
+  postal_code: addressPart,
   country,
 } satisfies Record<string, Check<string>>
 

@@ -17,7 +17,10 @@ import {
   readLadder,
   STAGES,
 } from './planning/ladder.ts'
-import { reschedulePostponedMessages, rescheduleUnapprovedMessages } from './reschedule-messages.ts'
+import {
+  rescheduleMessagesReadyToSend,
+  rescheduleUnapprovedMessages,
+} from './reschedule-messages.ts'
 
 export interface ChasingSettings {
   readonly ladder: Ladder
@@ -56,8 +59,8 @@ export function settingsOf(
 }
 
 /**
- * Changes settings. They apply to reminders that are planned later. Planned messages do not change, but are postponed if
- * they would be sent on a holiday, sent earlier if a holiday is removed, and cancelled if an invoice fell due before
+ * Changes settings. They apply to reminders that are planned later. Planned messages do not change, but are postponed
+ * if they would be sent on a holiday, sent earlier if a holiday is removed, and cancelled if an invoice fell due before
  * `chaseFrom`. Throws `not_found`, and `validation_failed` with pointers `/ladder/…`, `/holidays/…` and `/chase_from`.
  */
 export async function changeChasingSettings(
@@ -90,7 +93,7 @@ export async function changeChasingSettings(
   if (settings.chaseFrom !== before.chaseFrom)
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
   if (`${settings.holidays}` !== `${before.holidays}`)
-    await reschedulePostponedMessages(tx, accountId, actionContext.now)
+    await rescheduleMessagesReadyToSend(tx, accountId, actionContext.now)
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.chasing_changed',

@@ -24,7 +24,10 @@ import { setWording, type WordingKey } from '../mail/wording/account-wordings.ts
 import type { Wording } from '../mail/wording/wording.ts'
 import type { JsonObject } from '../validation/json.ts'
 import { requestPlanning } from './account-blocks.ts'
-import { reschedulePostponedMessages, rescheduleUnapprovedMessages } from './reschedule-messages.ts'
+import {
+  rescheduleMessagesReadyToSend,
+  rescheduleUnapprovedMessages,
+} from './reschedule-messages.ts'
 
 /** Null removes the details. Throws the same problems as `setPaymentDetails` and `removePaymentDetails`. */
 export async function changePaymentDetails(
@@ -97,7 +100,7 @@ export async function changeProfile(
   const isTimezoneChanged = after.timezone !== before.timezone
   if (isTimezoneChanged) {
     await requestPlanning(tx, accountId)
-    await reschedulePostponedMessages(tx, accountId, actionContext.now)
+    await rescheduleMessagesReadyToSend(tx, accountId, actionContext.now)
   }
   if (isTimezoneChanged || after.name !== before.name)
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
@@ -120,7 +123,7 @@ export async function changeDebtorDetails(
   const isOutdated = DETAILS_OF_REMINDERS.some((name) => after[name] !== before[name])
   if (isOutdated) await rescheduleUnapprovedMessages(tx, accountId, actionContext.now, debtorId)
   if (after.timezone !== before.timezone)
-    await reschedulePostponedMessages(tx, accountId, actionContext.now, debtorId)
+    await rescheduleMessagesReadyToSend(tx, accountId, actionContext.now, debtorId)
   return after
 }
 

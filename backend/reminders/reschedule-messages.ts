@@ -1,6 +1,6 @@
 /**
- * Makes waiting messages due now, when data or settings that they depend on have changed. The caller must have locked the
- * debtor or the account; the send check locks both before it decides about a message.
+ * Makes waiting messages due now, when data or settings that they depend on have changed. The caller must have locked
+ * the debtor or the account; the send check locks both before it decides about a message.
  */
 import { announce } from '../database/announcements.ts'
 import type { Transaction } from '../database/database.ts'
@@ -22,9 +22,9 @@ export function rescheduleUnapprovedMessages(
 
 /**
  * Reschedules the messages that need no further decision and wait for their time, for one debtor or all debtors. The
- * send check sends them, or postpones them again, according to the current settings.
+ * send check sends them or schedules them for a later time, according to the current settings.
  */
-export function reschedulePostponedMessages(
+export function rescheduleMessagesReadyToSend(
   tx: Transaction,
   accountId: string,
   now: Date,
@@ -40,7 +40,7 @@ async function reschedule(
   now: Date,
   debtorId: string | undefined,
 ): Promise<void> {
-  const waiting = tx
+  const update = tx
     .updateTable('reminders')
     .set({ run_at: now.toISOString() })
     .where('account_id', '=', accountId)
@@ -52,6 +52,6 @@ async function reschedule(
         .where('account_id', '=', accountId)
         .where('status', 'in', statuses),
     )
-  await (debtorId === undefined ? waiting : waiting.where('debtor_id', '=', debtorId)).execute()
+  await (debtorId === undefined ? update : update.where('debtor_id', '=', debtorId)).execute()
   announce(tx, REMINDERS_DUE)
 }
