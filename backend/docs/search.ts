@@ -10,7 +10,7 @@ export interface Section {
   readonly title: string
   /** The text of the section, without examples. */
   readonly text: string
-  /** By which `assets/search.js` ranks the section. Some guides and errors rank like the reference. */
+  /** `assets/search.js` ranks sections by this. Some guides and errors have the kind `reference`, to rank lower. */
   readonly kind: 'guide' | 'error' | 'reference'
 }
 
@@ -76,6 +76,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '&#39;': "'",
 }
 
+/** Returns the text without tags. Tags inside a line may stand within a word, so only the others become spaces. */
 function textOf(markup: string): string {
   return markup
     .replace(/<\/?(?:code|a|em|strong|span)\b[^>]*>/g, '')

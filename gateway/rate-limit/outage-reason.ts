@@ -17,6 +17,7 @@ export function outageReason(error: unknown): string {
   return match?.[1] ?? (message.split('\n', 1)[0] || code || NO_CONNECTION)
 }
 
+/** The reason for each pattern of error messages. In the reasons, “it” and “its” mean Redis. */
 const REASONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [/WRONGPASS/, 'it rejects the user or the password of REDIS_URL'],
   [/NOAUTH/, 'it requires a password, and REDIS_URL has none'],

@@ -7,11 +7,12 @@ import { WINDOW_MS } from './limiter.ts'
 /** How often ended windows are deleted. */
 const SWEEP_MS = 60_000
 /**
- * A window that ends later than its length and this time from now was opened before a clock was set back, and no longer
- * applies. Without this, a key that has reached its limit would be rejected for as long as the clock was ahead. The time
- * is longer than the shift of a window in `consume.lua`, and than the error of the estimated clock of the store.
+ * How much more time than `WINDOW_MS` a window may have left. A window with even more time was opened before a clock
+ * was set back, and no longer applies. Without this, a key that has reached its limit would be rejected for as long as
+ * the clock was ahead. The tolerance is larger than `SHIFT_MS` in `consume.lua`, and than the error with which this
+ * process estimates the clock of the store.
  */
-const SHIFT_MS_MAX = 10_000
+const TOLERANCE_MS = 10_000
 
 export interface Window {
   readonly keyId: string
@@ -21,7 +22,9 @@ export interface Window {
   used: number
   /** The limit when a call was last counted. */
   limit: number
-  /** By the clock `now` that was passed to `createLocalWindows`; with Redis, this is the clock of the store. */
+  /**
+   * In milliseconds, by the clock `now` that was passed to `createLocalWindows`; with Redis, the clock of the store.
+   */
   endsAt: number
   /** The part of `used` that this process counted by itself and has not yet reported to the store. */
   unreported: number
@@ -44,7 +47,7 @@ export interface LocalWindows {
   close(): void
 }
 
-/** `now` returns the time in milliseconds since the epoch. */
+/** `now` is the clock for `endsAt`, in milliseconds. */
 export function createLocalWindows(now: () => number): LocalWindows {
   // This is not a bounded cache: if an open window were evicted, its calls would be allowed again. Its size is
   // limited by the number of keys.
@@ -63,7 +66,7 @@ export function createLocalWindows(now: () => number): LocalWindows {
   const find = (keyId: string) => {
     const window = windows.get(keyId)
     const endsInMs = (window?.endsAt ?? 0) - now()
-    return endsInMs > 0 && endsInMs <= WINDOW_MS + SHIFT_MS_MAX ? window : undefined
+    return endsInMs > 0 && endsInMs <= WINDOW_MS + TOLERANCE_MS ? window : undefined
   }
   const add = (keyId: string, used: number, limit: number, endsAt: number) => {
     const window = { keyId, used, limit, endsAt, unreported: 0, isChanged: false }

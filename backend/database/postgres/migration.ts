@@ -40,14 +40,14 @@ const LOCK_NOTE_MS = 30_000
 const LOCK_TIMEOUT_MS = 300
 
 /**
- * The maximum pause between two attempts, before it is varied at random by up to half. Other transactions run
- * during the pause.
+ * The maximum pause between two attempts of work that other transactions block, before the pause is varied at random by
+ * up to half. These transactions continue during the pause.
  */
 const RETRY_PAUSE_MS_MAX = 5000
 
 /**
- * Backends that start together migrate one after the other: all but the first find nothing to do. PostgreSQL shows
- * `name` to its operators as the name of the session.
+ * Returns the names of the migrations that it applied. Backends that start together migrate one after the other: all
+ * but the first find nothing to do. PostgreSQL shows `name` to its operators as the name of the session.
  */
 export async function migrateServer(
   url: string,
@@ -65,7 +65,7 @@ export async function migrateServer(
     const connect = () => connectAlone(url, name)
     const target = createTarget(client, { progress: options.progress, connect })
     const migrated = await prepareSchema(target, options)
-    // The planner has no statistics on new indexes and filled tables yet.
+    // PostgreSQL's query planner has no statistics on new indexes and filled tables yet.
     if (migrated.length > 0) await client.query('analyze')
     return migrated
   } finally {
@@ -133,7 +133,10 @@ async function transact<T>(
   }
 }
 
-/** Retries work that another transaction's lock blocked: the migration may wait, calls may not. */
+/**
+ * Retries work that was aborted because of a lock of another transaction. The migration may wait, but calls may not
+ * wait for the migration.
+ */
 async function retryWhileLocked<T>(
   progress: MigrationProgress,
   work: () => Promise<T>,
@@ -144,6 +147,7 @@ async function retryWhileLocked<T>(
     } catch (error) {
       const kind = errorKindOf(error)
       if (kind !== 'locked' && kind !== 'conflict') throw error
+      // The first failure is not reported, because most locks are brief.
       if (attempt > 1)
         progress.note('The migration waits for a lock that another transaction holds.')
       // Random, so that the retries do not coincide with a lock that recurs at regular intervals.
@@ -173,18 +177,20 @@ async function lock(client: pg.ClientBase, progress: MigrationProgress): Promise
 }
 
 async function checkServer(client: pg.ClientBase): Promise<void> {
-  const { rows } = await client.query<Record<'version' | 'encoding' | 'flush', string>>(
+  const { rows } = await client.query<
+    Record<'version' | 'encoding' | 'synchronous_commit', string>
+  >(
     `select current_setting('server_version_num') as version,
       current_setting('server_encoding') as encoding,
-      current_setting('synchronous_commit') as flush`,
+      current_setting('synchronous_commit') as synchronous_commit`,
   )
-  const { version = '', encoding = '', flush = '' } = rows[0] ?? {}
+  const { version = '', encoding = '', synchronous_commit = '' } = rows[0] ?? {}
   if (Number(version) < VERSION_MIN * 10_000) {
     throw new Error(`PostgreSQL ${VERSION_MIN} or later is required`)
   }
   if (encoding !== 'UTF8')
     throw new Error(`The database must have the encoding UTF8, not ${encoding}`)
-  if (flush === 'off') {
+  if (synchronous_commit === 'off') {
     throw new Error(
       'synchronous_commit is off: a crash of PostgreSQL could lose acknowledged writes',
     )

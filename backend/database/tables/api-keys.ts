@@ -4,11 +4,16 @@ export interface ApiKeyRow {
   id: string
   account_id: string
   name: string
+  /** The beginning of the key, by which people recognize it, e.g. `rcv_7Qd4xK2m`. */
   prefix: string
-  /** HMAC-SHA-256(pepper, SHA-256(secret)), base64url. */
+  /** HMAC-SHA-256(pepper, SHA-256(key)), base64url. */
   digest: string
+  /** The version of the pepper in `digest`. */
   pepper_version: string
-  /** JSON array of the scopes granted at issue. Never changes. */
+  /**
+   * JSON array of the scopes granted at issue. Never changes, but the account can restrict which of them its keys may
+   * use.
+   */
   granted_scopes: string
   /** Calls per hour. */
   rate_limit: number
@@ -24,7 +29,7 @@ export interface ApiKeyRow {
   expires_at: string | null
   /** When a backend recorded that the key had expired. */
   expired_at: string | null
-  /** When the next warning, or the expiry itself, is to be recorded; null: nothing is left to record. */
+  /** When the next warning of the expiry, or the expiry itself, is to be recorded; null: nothing is left to record. */
   expiry_due_at: string | null
   /** JSON array of address prefixes; null: any address. */
   allowed_addresses: string | null
@@ -40,7 +45,7 @@ export interface KeySubmissionRow {
   created_at: string
 }
 
-/** The number of calls of a key in one hour, by class of status. */
+/** The number of calls of a key in one hour that got a status of one class. */
 export interface KeyUsageRow {
   key_id: string
   /** In UTC, e.g. `2026-11-21T10`. */
@@ -79,7 +84,7 @@ export interface KeyWindowRow {
   ends_at: string
 }
 
-/** The last applied report of each gateway process. */
+/** The last usage report of each gateway process whose counts were added, so that no report is added twice. */
 export interface UsageReportRow {
   /** The id of the gateway process. */
   gateway: string

@@ -36,9 +36,9 @@ export interface CurrencySum {
 }
 
 /**
- * Renders the number of rows and the sum for each currency, e.g. `12 invoices · €1,234.50 · ¥880,000`. `moreThan` is the
- * number of rows after which counting stopped; undefined if all rows were counted. `path` is the list of these rows;
- * undefined if no other page lists exactly them.
+ * Renders the number of rows and the sum for each currency, e.g. `12 invoices · €1,234.50 · ¥880,000`. `moreThan` is
+ * the number of rows after which counting stopped; undefined if all rows were counted. `path` is the list of these
+ * rows; undefined if no other page lists exactly them.
  */
 export function renderSummary(
   sums: readonly CurrencySum[],
@@ -51,12 +51,12 @@ export function renderSummary(
   if (moreThan !== undefined) {
     return html`<p class="summary">More than ${plural(moreThan, noun)}. Add a filter to see totals.</p>`
   }
-  const count = sums.reduce((all, sum) => all + sum.count, 0)
+  const count = sums.reduce((total, sum) => total + sum.count, 0)
   const words = plural(count, noun)
   return html`<p class="summary">${path === undefined ? words : html`<a href="${path}">${words}</a>`}${sums.map((sum) => html` · <strong>${renderMoney(sum.amount, sum.currency)}</strong>`)}</p>`
 }
 
-/** Renders a link in the row of views above a list. */
+/** Renders a link in the row above a list that offers its views, e.g. overdue invoices. */
 export function renderViewLink(
   path: string,
   filters: Filters,
@@ -70,6 +70,7 @@ export function renderAmountFields(filters: Filters): Html {
 <span class="row"><label for="amount_max">to</label> <input id="amount_max" name="amount_max" inputmode="decimal" value="${filters['amount_max']}" class="short"></span>`
 }
 
+/** Explains why a page is not full although more rows may match: the search stopped, to limit how long it takes. */
 export function renderPartialHint(isPartial: boolean, count: number): Html | undefined {
   if (!isPartial) return undefined
   return html`<p class="hint">${plural(count, 'match', 'matches')} among the rows searched so far. “Next” continues the search.</p>`
