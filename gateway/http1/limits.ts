@@ -7,8 +7,8 @@ export const HEADER_BYTES_MAX = 16 * 1024
 /** The maximum number of headers of a request. */
 export const HEADERS_MAX = 100
 /**
- * Longer heads are rejected while they arrive. This limit is higher than those of the target and the headers together, so
- * that a head in which one of them is slightly too long is still parsed, and the error can name it.
+ * Longer heads are rejected while they arrive. This limit is higher than those of the target and the headers together,
+ * so that a head in which one of them is slightly too long is still parsed, and the error can name it.
  */
 export const REQUEST_HEAD_BYTES_MAX = 2 * (TARGET_BYTES_MAX + HEADER_BYTES_MAX)
 export const RESPONSE_HEAD_BYTES_MAX = 32 * 1024
