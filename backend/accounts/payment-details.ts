@@ -45,8 +45,11 @@ export function formatIban(accountNumber: string): string | undefined {
   return isIban(accountNumber) ? accountNumber.replace(/(.{4})(?=.)/g, '$1 ') : undefined
 }
 
-/** Returns the digest of the payment details that a text shows; null if `shown` is empty. */
-export function digestOf(shown: readonly PaymentDetails[]): string | null {
+/**
+ * Returns the digest of the payment details that the text of a reminder shows; null if `shown` is empty. If the account
+ * then changes these details, the digest reveals that the text is outdated.
+ */
+export function paymentDetailsDigest(shown: readonly PaymentDetails[]): string | null {
   if (shown.length === 0) return null
   const values = shown.map((details) => [
     details.currency,
@@ -87,7 +90,7 @@ export async function setPaymentDetails(
   return true
 }
 
-/** Throws `not_found`. */
+/** Removes the details of a currency. Throws `not_found`, also if there are none. */
 export async function removePaymentDetails(
   tx: Transaction,
   accountId: string,
@@ -163,9 +166,10 @@ function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDeta
   }
   const isInvalid = (name: string) => errors.some(({ pointer }) => pointer === `/${name}`)
   const { account_holder: holder, account_number: number, payment_link: link } = details
-  const hasBank = holder !== null || details.bank_code !== null || details.bank_name !== null
-  if (number === null && !isInvalid('account_number') && (hasBank || link === null)) {
-    const detail = hasBank
+  const hasOtherBankField =
+    holder !== null || details.bank_code !== null || details.bank_name !== null
+  if (number === null && !isInvalid('account_number') && (hasOtherBankField || link === null)) {
+    const detail = hasOtherBankField
       ? 'account_number is required for a bank account'
       : 'account_number is required unless payment_link is given'
     errors.push({ pointer: '/account_number', code: 'required', detail })

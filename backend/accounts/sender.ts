@@ -1,6 +1,6 @@
 /**
  * The sender of reminders as customers see it: a name, and optionally a logo. The name is the display name in
- * From and the creditor's name in the text; the address is always the address in `MAIL_FROM`.
+ * From and the creditor's name in the text. The e-mail address in From is always the one in `MAIL_FROM`.
  */
 import type { AccountRow, Transaction } from '../database/tables.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
@@ -16,9 +16,9 @@ export function senderNameOf({ sender_name, name }: Pick<AccountRow, 'sender_nam
 }
 
 /**
- * A sender name must not look like an address, which mail programs might show instead of the real address: it
- * contains no @ or similar characters, no invisible characters, and no characters that reverse the direction of
- * text.
+ * A sender name must not look like an address, because mail programs might show it instead of the real address. It must
+ * therefore contain no @ or similar characters, no delimiters of addresses (<, >, " and \), no invisible characters and
+ * no characters that reverse the direction of text, and it must not be blank.
  */
 const SENDER_NAME = matching(
   // Persian and emoji need the zero-width joiner and non-joiner, and emoji need variation selectors.
@@ -28,8 +28,8 @@ const SENDER_NAME = matching(
 )
 
 /**
- * '', null, and the account's own name restore the default. Throws `not_found`, and `validation_failed` at
- * `/name`. Returns whether something changed.
+ * A blank text, null, or the account's own name restores the default, which is the account's name. Returns whether the
+ * sender's name changed. Throws `not_found`, and `validation_failed` at `/name`.
  */
 export async function setSenderName(
   tx: Transaction,
@@ -39,14 +39,14 @@ export async function setSenderName(
 ): Promise<boolean> {
   const requested = input === null || input.trim() === '' ? null : checkName(input)
   const account = await lockAccount(tx, accountId)
-  const name = requested === account.name ? null : requested
-  if (account.sender_name === name) return false
-  await updateAccount(tx, accountId, { sender_name: name }, actionContext)
+  const senderName = requested === account.name ? null : requested
+  if (account.sender_name === senderName) return false
+  await updateAccount(tx, accountId, { sender_name: senderName }, actionContext)
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.sender_changed',
     subjectId: accountId,
-    detail: { from: senderNameOf(account), to: name ?? account.name },
+    detail: { from: senderNameOf(account), to: senderName ?? account.name },
   })
   return true
 }
@@ -64,6 +64,7 @@ export async function setLogo(
   const logo = content === null ? null : parseLogo(content)
   const account = await lockAccount(tx, accountId)
   const id = logo?.id ?? null
+  // The id is the digest of the content, so this is the same logo, or there is still none.
   if (account.logo_id === id) return false
   if (logo !== null) await insertLogo(tx, accountId, logo, actionContext.now)
   await updateAccount(tx, accountId, { logo_id: id }, actionContext)

@@ -87,7 +87,7 @@ export const databaseCommands: readonly Command[] = [
       if (isPostgres(from) === isPostgres(to)) {
         throw new UsageError('One of --from and --to must be sqlite:… and the other postgres://…')
       }
-      await assertComplete(from)
+      await assertMigrated(from)
       const source = await openForCopy(from)
       try {
         const target = await openForCopy(to)
@@ -136,11 +136,13 @@ function describe({ name, rows, differing }: CopiedTable) {
 
 /**
  * Throws unless the database exists and has all migrations. Without this check, opening the source for the copy would
- * migrate an old database, and would create an SQLite file if the path is wrong.
+ * change it: it would migrate an old database, and would create an SQLite file if the path is wrong.
  */
-async function assertComplete(url: string): Promise<void> {
+async function assertMigrated(url: string): Promise<void> {
   const log = createLogger('cli', 'silent')
-  await (await openDatabase({ url, log, openedBy: 'operator' })).close()
+  // Opening a database as an operator never migrates or creates it.
+  const database = await openDatabase({ url, log, openedBy: 'operator' })
+  await database.close()
 }
 
 /**

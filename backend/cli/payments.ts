@@ -35,10 +35,15 @@ export const paymentCommands: readonly Command[] = [
     async run({ ID, to }, context) {
       const allocations = splitList(to).map(parseAllocation)
       if (allocations.length === 0) throw new UsageError('--to must name an invoice')
-      return perform(context, ID, 'was allocated', async (tx, accountId, actionContext) => {
-        const { payment } = await allocatePayment(tx, accountId, ID, allocations, actionContext)
-        return payment
-      })
+      return performOnPayment(
+        context,
+        ID,
+        'was allocated',
+        async (tx, accountId, actionContext) => {
+          const { payment } = await allocatePayment(tx, accountId, ID, allocations, actionContext)
+          return payment
+        },
+      )
     },
   }),
   defineCommand({
@@ -56,7 +61,7 @@ export const paymentCommands: readonly Command[] = [
       reason: REASON,
     },
     run: ({ ID, invoice, reason }, context) =>
-      perform(
+      performOnPayment(
         context,
         ID,
         `is no longer allocated to ${invoice}`,
@@ -70,25 +75,28 @@ export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments reverse',
     summary:
-      'Reverse a payment that bounced or was recorded by mistake: the customer owes the invoices that it paid again, and reminders for them continue.',
+      'Reverse a payment that bounced or was recorded by mistake: the customer again owes the invoices that the payment paid, and reminders about them continue.',
     arguments: ['ID'],
     options: { reason: REASON },
     run: ({ ID, reason }, context) =>
-      perform(context, ID, 'was reversed', (tx, accountId, actionContext) =>
+      performOnPayment(context, ID, 'was reversed', (tx, accountId, actionContext) =>
         reversePayment(tx, accountId, ID, reason, actionContext),
       ),
   }),
 ]
 
-async function perform(
+/** Changes a payment and returns it after the change. In the output, `outcome` follows “Payment” and the id. */
+async function performOnPayment(
   context: Context,
   id: string,
   outcome: string,
-  work: (tx: Transaction, accountId: string, actionContext: ActionContext) => Promise<PaymentRow>,
+  change: (tx: Transaction, accountId: string, actionContext: ActionContext) => Promise<PaymentRow>,
 ): Promise<Output> {
   const database = await context.database()
   const accountId = await accountIdOf(database, 'payments', id)
-  const row = await context.performAction((tx, actionContext) => work(tx, accountId, actionContext))
+  const row = await context.performAction((tx, actionContext) =>
+    change(tx, accountId, actionContext),
+  )
   const allocations = (await readAllocations(database.read, accountId, [id])).get(id) ?? []
   return {
     json: renderPayment(row, allocations),
@@ -96,6 +104,7 @@ async function perform(
   }
 }
 
+/** Returns the text that follows the outcome, without its final full stop. */
 function describeMoneyOnAccount({ status, amount, unapplied_amount, currency }: PaymentRow) {
   if (status === 'reversed') return ', so none of it is on account'
   return `. ${moneyText(unapplied_amount, currency)} of ${moneyText(amount, currency)} is on account`

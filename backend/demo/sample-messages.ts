@@ -1,7 +1,7 @@
 /** Writes sample messages and the data that belongs to them, as if the reminder engine had written them. */
 
 import { createId } from '../../shared/contract/id.ts'
-import { digestOf, readPaymentDetails } from '../accounts/payment-details.ts'
+import { paymentDetailsDigest, readPaymentDetails } from '../accounts/payment-details.ts'
 import { daysBetween, todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
@@ -100,7 +100,7 @@ async function logSampleMessage(
       debtor_id: row.debtor_id,
       facts: JSON.stringify(facts),
       approved_hash: null,
-      payment_digest: digestOf(shownDetails),
+      payment_digest: paymentDetailsDigest(shownDetails),
       run_at: expiresAt,
       lease: null,
       attempts: 0,

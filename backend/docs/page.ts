@@ -1,15 +1,17 @@
 import type { Html } from '../html/html.ts'
 import type { Heading } from './markup/markdown.ts'
 
+/** A page of the documentation. */
 export interface Page {
+  /** The path of its URL, e.g. `/docs/payments`. */
   readonly path: string
   readonly title: string
-  /** One sentence for the list of pages. */
+  /** One sentence for the list of pages on the start page, and for search engines. */
   readonly summary: string
   readonly main: Html
   readonly headings: readonly Heading[]
-  /** The page's group in the list of pages. */
+  /** The heading below which the menu lists the page; the start page is above all headings, and has none. */
   readonly group?: string
-  /** Whether samples are shown next to the text on wide screens. */
+  /** Whether wide screens show the page's code samples next to its text. */
   readonly isWide?: true
 }

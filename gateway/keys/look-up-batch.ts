@@ -1,16 +1,20 @@
-/** Several look-ups that are sent as one request, which costs much less than a request for each. */
+/** Sends several key look-ups as one request, which costs much less than one request for each look-up. */
 import type { LookUpResult } from './look-up.ts'
 
-/** Resolves with the results in the order of the digests. */
+/** Looks up the keys with these digests. Resolves with the results in the order of the digests. */
 export type LookUpMany = (digests: readonly string[]) => Promise<readonly LookUpResult[]>
 
+/** A look-up that waits for its batch to be sent, with the functions that settle the promise of its caller. */
 export interface WaitingLookUp {
   readonly digest: string
   resolve(result: LookUpResult): void
   reject(error: unknown): void
 }
 
-/** Sends the look-ups as one request, and settles each of them. Never rejects. */
+/**
+ * Sends the look-ups as one request, and calls `resolve` or `reject` of each. The returned promise is never rejected: if
+ * the request fails, each look-up is.
+ */
 export async function sendBatch(
   lookUps: readonly WaitingLookUp[],
   lookUpMany: LookUpMany,

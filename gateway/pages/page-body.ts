@@ -2,16 +2,17 @@
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 
-/** Pages up to this size are buffered, so that a slow client does not occupy a connection to a backend. */
+/** Bodies up to this size are buffered, so that a slow client does not occupy a connection to a backend. */
 export const BUFFERED_BYTES_MAX = 1024 * 1024
 
 /** A backend did not send a page, or the next part of it, in time. */
 export class PageTimeout extends Error {}
 
 /**
- * Resolves with the body if it is small, otherwise with a stream of the body. A body that is buffered must arrive
- * within `timeoutMs`, and each further part of a stream within the same time after the client is ready for it. If the
- * response is late or ends early, the promise is rejected or the stream fails.
+ * Resolves with the body if it has at most `BUFFERED_BYTES_MAX` bytes, otherwise with a stream of the body. The bytes that
+ * are buffered before the promise resolves must arrive within `timeoutMs`, and each further part of the stream within the
+ * same time after the client is ready for it. If bytes are late or the response ends early, the promise is rejected or,
+ * once it has resolved, the stream fails.
  */
 export async function bufferPage(
   response: IncomingMessage,
@@ -19,45 +20,46 @@ export async function bufferPage(
 ): Promise<Buffer | Readable> {
   const parts: Buffer[] = []
   let bytes = 0
-  const rest: AsyncIterator<Buffer> = response[Symbol.asyncIterator]()
+  const arriving: AsyncIterator<Buffer> = response[Symbol.asyncIterator]()
   const deadline = performance.now() + timeoutMs
-  const next = (waitMs: number) => nextPart(response, rest, waitMs)
+  const next = (waitMs: number) => nextPart(response, arriving, waitMs)
   while (bytes <= BUFFERED_BYTES_MAX) {
     const { done, value } = await next(deadline - performance.now())
     if (done === true) return Buffer.concat(parts, bytes)
     parts.push(value)
     bytes += value.length
   }
-  return Readable.from(concat(parts, () => next(timeoutMs), response))
+  return Readable.from(streamBody(parts, () => next(timeoutMs), response))
 }
 
-async function* concat(
-  parts: readonly Buffer[],
+/** Yields the buffered parts, then the parts that have not arrived yet. */
+async function* streamBody(
+  buffered: readonly Buffer[],
   next: () => Promise<IteratorResult<Buffer>>,
   response: IncomingMessage,
 ): AsyncGenerator<Buffer> {
   try {
-    yield* parts
+    yield* buffered
     for (;;) {
       const { done, value } = await next()
       if (done === true) return
       yield value
     }
   } finally {
-    // Without this, the rest of the response would be read although the client has disconnected.
+    // Without this, the response would occupy a connection to the backend after the client has disconnected.
     response.destroy()
   }
 }
 
 async function nextPart(
   response: IncomingMessage,
-  parts: AsyncIterator<Buffer>,
+  arriving: AsyncIterator<Buffer>,
   waitMs: number,
 ): Promise<IteratorResult<Buffer>> {
-  // A timeout of the socket would also expire while the response is not read because the client is slow.
+  // A timeout of the backend's socket would also expire while a slow client keeps us from reading the response.
   const timer = setTimeout(() => response.destroy(new PageTimeout('the page stalled')), waitMs)
   try {
-    return await parts.next()
+    return await arriving.next()
   } finally {
     clearTimeout(timer)
   }

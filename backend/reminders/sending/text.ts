@@ -5,8 +5,8 @@
  */
 import { findLogoProperties } from '../../accounts/logo.ts'
 import {
-  digestOf,
   type PaymentDetails,
+  paymentDetailsDigest,
   readPaymentDetails,
 } from '../../accounts/payment-details.ts'
 import { senderNameOf } from '../../accounts/sender.ts'
@@ -107,7 +107,7 @@ export async function writeText(
     .execute()
   await tx
     .updateTable('reminders')
-    .set({ payment_digest: digestOf(paymentDetails) })
+    .set({ payment_digest: paymentDetailsDigest(paymentDetails) })
     .where('message_id', '=', id)
     .execute()
   return { ...message, ...written, ...stamped }
@@ -123,7 +123,7 @@ export async function showsOutdatedPaymentDetails(
   shownDigest: string | null,
 ): Promise<boolean> {
   if (input.message.body === null) return false
-  return digestOf(await readShownPaymentDetails(tx, input)) !== shownDigest
+  return paymentDetailsDigest(await readShownPaymentDetails(tx, input)) !== shownDigest
 }
 
 /** Reads the account's payment details for the currencies of the message. */

@@ -15,7 +15,7 @@ export const accountStatePages: readonly SessionPage[] = [
     path: PATH,
     handle: async ({ session }) => ({
       json: represent(session.account.status),
-      page: (frame) => renderState(frame, session),
+      page: (frame) => renderStatus(frame, session),
     }),
   },
   {
@@ -23,6 +23,7 @@ export const accountStatePages: readonly SessionPage[] = [
     path: `${PATH}/resume`,
     adminsOnly: 'Only an Admin can resume the account.',
     async handle({ session, actionContext, performAction }) {
+      // Only a paused trial is resumed: for a suspended account, for example, `setStatus` throws.
       const account = await performAction('account_resumed', (tx) =>
         setStatus(tx, session.account.id, 'trial', actionContext),
       )
@@ -35,7 +36,9 @@ function represent(status: AccountStatus) {
   return { object: 'account_state', status, read_only: isReadOnly(status) }
 }
 
-const STATES: Readonly<Record<AccountStatus, { readonly title: string; readonly text: string }>> = {
+const STATUS_TEXTS: Readonly<
+  Record<AccountStatus, { readonly title: string; readonly text: string }>
+> = {
   active: { title: 'This account is active', text: 'Reminders are sent, and API keys can write.' },
   trial: {
     title: 'This account is on trial',
@@ -55,8 +58,8 @@ const STATES: Readonly<Record<AccountStatus, { readonly title: string; readonly 
   },
 }
 
-function renderState(frame: Frame, { account, user }: Session): Html {
-  const { title, text } = STATES[account.status]
+function renderStatus(frame: Frame, { account, user }: Session): Html {
+  const { title, text } = STATUS_TEXTS[account.status]
   const main = html`<h1>${title}</h1>
 <section class="card stack"><p>${text}</p>
 <dl class="facts"><div><dt>Account ID</dt><dd><code translate="no">${account.id}</code></dd></div></dl>

@@ -1,15 +1,19 @@
-/** Combines the texts of a form with those that another person has stored since the form was opened. */
+/**
+ * Combines the texts of a form with those that another person has stored since the form was opened. The hidden field
+ * `SHOWN` contains the first texts of the form: those that it showed when it was opened.
+ */
 import { enteredValuesProblem, type FieldError } from '../../validation/field-errors.ts'
 import { type Fields, SHOWN } from '../shell/fields.ts'
 
-/** The number of characters of a stored text that an error quotes at most. */
+/** The largest number of characters of a stored text that an error quotes. */
 const QUOTED_MAX = 200
 
 /**
- * Returns the texts to store. A unit is a list of texts that belong together, such as those of a bank account: the texts
- * of a unit that the form does not change keep their stored values. Without the field `SHOWN`, as in JSON, all texts are
- * those that were sent. Throws `validation_failed` if both persons have changed a unit: the form that is then shown
- * again contains the stored texts as its first texts, so that sending it again replaces them.
+ * Returns the texts to store. A unit is a list of texts that belong together, such as those of a bank account. If the
+ * form does not change a unit, all texts of the unit keep their stored values. A request without the field `SHOWN`, such
+ * as a JSON request, replaces all stored texts: a text that was not sent becomes empty. Throws `validation_failed` if both
+ * persons have changed the same unit. The form is then shown again with the now stored texts as its first texts, so that
+ * sending it again replaces them.
  */
 export function combineTexts<Name extends string>(
   fields: Fields,
@@ -18,7 +22,7 @@ export function combineTexts<Name extends string>(
 ): Readonly<Record<Name, string>> {
   const names = units.flat()
   if (!fields.has(SHOWN)) return record(names, (name) => fields.text(name))
-  // `has` returns false for a text that the form sends, but that is still its first text.
+  // `fields.has` returns false for a text that was sent, but that is still the first text.
   const isChangedInForm = (name: Name) => fields.has(name)
   const isChangedMeanwhile = (name: Name) => stored[name] !== fields.firstText(name)
   const conflicts = units
