@@ -42,12 +42,12 @@ export const reminderContentCommands: readonly Command[] = [
     async run({ account: id, name, logo }, context) {
       const database = await context.database()
       if (name === '') throw new UsageError('--name is empty; none restores the account’s name')
-      const content = logo === undefined || logo === 'none' ? null : await readFile(logo)
+      const logoContent = logo === undefined || logo === 'none' ? null : await readFile(logo)
       await getAccount(database.read, id)
       await context.performAction(async (tx, actionContext) => {
         if (name !== undefined)
           await changeSenderName(tx, id, name === 'none' ? null : name, actionContext)
-        if (logo !== undefined) await changeLogo(tx, id, content, actionContext)
+        if (logo !== undefined) await changeLogo(tx, id, logoContent, actionContext)
       })
       return showSender(database.read, id)
     },
@@ -114,13 +114,13 @@ export const reminderContentCommands: readonly Command[] = [
       link: { type: 'string', value: 'URL', description: 'A payment link.' },
       remove: { type: 'boolean', description: 'Remove the payment details of the currency.' },
     },
-    async run({ account: id, currency, remove, ...given }, context) {
+    async run({ account: id, currency, remove, ...details }, context) {
       const input = {
-        ...(given.holder !== undefined && { account_holder: given.holder }),
-        ...(given.number !== undefined && { account_number: given.number }),
-        ...(given['bank-code'] !== undefined && { bank_code: given['bank-code'] }),
-        ...(given.bank !== undefined && { bank_name: given.bank }),
-        ...(given.link !== undefined && { payment_link: given.link }),
+        ...(details.holder !== undefined && { account_holder: details.holder }),
+        ...(details.number !== undefined && { account_number: details.number }),
+        ...(details['bank-code'] !== undefined && { bank_code: details['bank-code'] }),
+        ...(details.bank !== undefined && { bank_name: details.bank }),
+        ...(details.link !== undefined && { payment_link: details.link }),
       }
       const isChange = Object.keys(input).length > 0
       if ((isChange || remove) && currency === undefined) {
@@ -134,15 +134,16 @@ export const reminderContentCommands: readonly Command[] = [
           changePaymentDetails(
             tx,
             id,
-            // Only the function that sets details accepts a code in lower case.
+            // A removal looks for the code as it is stored, in upper case. New details are stored under the code in
+            // upper case, even if it is entered in lower case.
             remove ? currency.toUpperCase() : currency,
             remove ? null : input,
             actionContext,
           ),
         )
       }
-      const details = await readPaymentDetails(database.read, id)
-      const shown = details.filter(
+      const all = await readPaymentDetails(database.read, id)
+      const shown = all.filter(
         (entry) => currency === undefined || entry.currency === currency.toUpperCase(),
       )
       return { json: shown, text: shown.map(renderPayment).join('\n\n') || 'None.' }
@@ -153,15 +154,15 @@ export const reminderContentCommands: readonly Command[] = [
 async function showSender(reader: Reader, id: string) {
   const account = await getAccount(reader, id)
   const logo = await findLogoProperties(reader, id, account.logo_id)
-  const size = logo === undefined ? 'none' : `${logo.width} × ${logo.height} pixels`
-  const source = account.sender_name === null ? ' (the account’s name)' : ''
+  const logoText = logo === undefined ? 'none' : `${logo.width} × ${logo.height} pixels`
+  const nameNote = account.sender_name === null ? ' (the account’s name)' : ''
   return {
     json: {
       name: senderNameOf(account),
       is_default: account.sender_name === null,
       logo: logo ?? null,
     },
-    text: `name: ${senderNameOf(account)}${source}\nlogo: ${size}`,
+    text: `name: ${senderNameOf(account)}${nameNote}\nlogo: ${logoText}`,
   }
 }
 
@@ -188,7 +189,7 @@ function parseWordingKey(stageName: string, languageName: string): WordingKey {
   return { stage, language }
 }
 
-/** Throws `UsageError` unless the file is a JSON object with one or more members, all of which are known texts. */
+/** Throws `UsageError` unless the file is a JSON object with one or more members, each with a known name and a text. */
 async function readWording(path: string): Promise<Partial<Wording>> {
   const content = parseJson(await readFile(path, 'utf8'))
   const entries = typeof content === 'object' && content !== null ? Object.entries(content) : []

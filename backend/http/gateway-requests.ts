@@ -1,7 +1,7 @@
 /**
  * Accepts only requests of gateways. An API call carries a principal, which `authentication.ts` verifies. Any
- * other request carries a signature over method, path and body. A request without a principal or without a
- * valid signature gets the same bare 404 whether or not its route exists.
+ * other request carries a signature over method, path and body. An API call without a principal, and any other request
+ * without a valid signature, get the same bare 404 whether or not their route exists.
  */
 import type { Request, ResponseToolkit, Server } from '@hapi/hapi'
 import {
@@ -11,8 +11,11 @@ import {
 } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 
-/** Larger than the limit of API calls, because reports of gateways and forms with a CSV file are larger. */
-const BODY_BYTES_MAX = 1024 * 1024
+/**
+ * The limit for signed requests. It is larger than the limit of API calls, because reports of gateways and forms with a
+ * CSV file are larger. A body beyond it gets 413 before the signature, which covers the body, is verified.
+ */
+const SIGNED_BODY_BYTES_MAX = 1024 * 1024
 
 export interface GatewayRequestsDeps {
   readonly gatewaySecrets: readonly string[]
@@ -52,9 +55,9 @@ async function readBody({ raw: { req } }: Request): Promise<Buffer> {
   for await (const chunk of req.iterator({ destroyOnReturn: false })) {
     chunks.push(chunk)
     bytes += chunk.length
-    if (bytes > BODY_BYTES_MAX) {
+    if (bytes > SIGNED_BODY_BYTES_MAX) {
       throw new Problem('payload_too_large', 'The body is too large.', {
-        members: { max_bytes: BODY_BYTES_MAX },
+        members: { max_bytes: SIGNED_BODY_BYTES_MAX },
       })
     }
   }

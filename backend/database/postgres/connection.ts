@@ -239,9 +239,9 @@ export class TransactionConnection implements DatabaseConnection {
   }
 
   #translate(error: unknown, { statement }: Pending): unknown {
-    const isStale = this.#names.renewAfter(error, statement.text, statement.name)
+    const isRenamed = this.#names.renewAfter(error, statement.text, statement.name)
     // The whole transaction may succeed when it runs again, with the new name of the statement.
-    const kind = isStale ? 'conflict' : errorKindOf(error)
+    const kind = isRenamed ? 'conflict' : errorKindOf(error)
     if (kind === undefined || !(error instanceof Error)) return error
     this.#fatalError ??= { kind, error }
     return kind === 'locked' ? new LockTimeout(error) : unavailable(error)

@@ -1,10 +1,10 @@
 /**
- * Names of statements that PostgreSQL keeps parsed and planned for each connection. Parsing and planning
- * cost the server more than most of our statements themselves.
+ * Names of statements that PostgreSQL keeps parsed and planned for each connection. For most of our statements, parsing
+ * and planning take the server longer than running them.
  */
 import { DatabaseError } from 'pg'
 
-/** Bounds the server's memory: each connection keeps up to this many plans. */
+/** Bounds the server's memory: each connection keeps the plans of up to this many statements. */
 const NAMES_MAX = 250
 
 export class StatementNames {
@@ -17,7 +17,7 @@ export class StatementNames {
     this.#max = hasPooler ? 0 : NAMES_MAX
   }
 
-  /** Returns undefined once there are too many names: the statement is then parsed each time. */
+  /** Once `NAMES_MAX` statements have names, returns undefined for any other: it is then parsed each time. */
   nameOf(sql: string): string | undefined {
     const known = this.#names.get(sql)
     if (known !== undefined || this.#names.size >= this.#max) return known
@@ -25,11 +25,11 @@ export class StatementNames {
   }
 
   /**
-   * If `error` reports that the statement prepared as `name` is outdated, issues a new name for it and
+   * If `error` reports that the server can no longer run the statement under `name`, issues a new name for it and
    * returns true: the statement can then be run again.
    */
   renewAfter(error: unknown, sql: string, name: string | undefined): boolean {
-    if (name === undefined || !isStale(error)) return false
+    if (name === undefined || !requiresNewName(error)) return false
     // Another run may have got the same error and already issued a new name.
     if (this.#names.get(sql) === name) this.#issue(sql)
     return true
@@ -44,9 +44,10 @@ export class StatementNames {
 }
 
 /**
- * 0A000: a migration changed the columns, so the server rejects the prepared plan; `pg` would send the same
- * name forever. 26000: the name was never parsed, because of an earlier error.
+ * 0A000: a migration has changed the columns, so the server rejects the prepared plan. `pg` would run the statement
+ * under the same name forever. 26000: the server does not know the name, because an earlier error kept it from parsing
+ * the statement.
  */
-function isStale(error: unknown): boolean {
+function requiresNewName(error: unknown): boolean {
   return error instanceof DatabaseError && (error.code === '0A000' || error.code === '26000')
 }

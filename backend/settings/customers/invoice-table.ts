@@ -18,17 +18,17 @@ interface TableContext {
   readonly customerNames?: ReadonlyMap<string, string>
   /** The reasons why no reminder reaches a customer, by customer id. */
   readonly blockReasons: ReadonlyMap<string, string>
-  /** Sortable headers, if the list supports them. */
-  readonly headers?: { readonly due: Html }
+  /** The header of the column “Due on” with a link that sorts the list; by default, a header without a link. */
+  readonly dueHeader?: Html
 }
 
 export function renderInvoiceTable(
   caption: string,
   rows: readonly InvoiceRow[],
-  { times, today, customerNames, blockReasons, headers }: TableContext,
+  { times, today, customerNames, blockReasons, dueHeader }: TableContext,
 ): Html {
   return html`<table class="keys ledger dense"><caption class="unseen">${caption}</caption>
-<thead><tr><th scope="col">Invoice</th>${customerNames && html`<th scope="col">Customer</th>`}<th scope="col">Status</th>${headers?.due ?? html`<th scope="col">Due on</th>`}
+<thead><tr><th scope="col">Invoice</th>${customerNames && html`<th scope="col">Customer</th>`}<th scope="col">Status</th>${dueHeader ?? html`<th scope="col">Due on</th>`}
 <th scope="col">Next reminder</th><th scope="col" class="amount">Amount</th><th scope="col" class="amount">Amount due</th></tr></thead>
 <tbody>${rows.map(
     (

@@ -44,7 +44,14 @@ const LABELS: Readonly<Record<string, string>> = {
   company_number: 'Company number',
 }
 
-const TEXTS = [...DETAILS, ...ADDRESS_PARTS, 'currency', 'external_id', 'tax_id', 'company_number']
+const TEXT_FIELDS = [
+  ...DETAILS,
+  ...ADDRESS_PARTS,
+  'currency',
+  'external_id',
+  'tax_id',
+  'company_number',
+]
 
 export const newCustomerPages: readonly SessionPage[] = [
   {
@@ -60,7 +67,7 @@ export const newCustomerPages: readonly SessionPage[] = [
     method: 'POST',
     path: PATH,
     adminsOnly: ADMINS_ONLY,
-    expected: { texts: [...TEXTS, IDEMPOTENCY_KEY_FIELD], numbers: ['payment_terms_days'] },
+    expected: { texts: [...TEXT_FIELDS, IDEMPOTENCY_KEY_FIELD], numbers: ['payment_terms_days'] },
     async handle(request, deps) {
       const { session, actionContext, now, fields } = request
       const { account } = session
@@ -74,6 +81,7 @@ export const newCustomerPages: readonly SessionPage[] = [
           subjectId: row.id,
           detail: { name: row.name },
         })
+        // A new customer has no invoices, and therefore no balances.
         return renderDebtor(row, [])
       })
       return { status: 201, ...response }
@@ -104,7 +112,7 @@ function bodyOf(fields: Fields): JsonObject {
   const address = fields.filledTexts(ADDRESS_PARTS)
   const days = fields.number('payment_terms_days')
   return {
-    ...fields.filledTexts(TEXTS.filter((name) => !isAddress(name))),
+    ...fields.filledTexts(TEXT_FIELDS.filter((name) => !isAddress(name))),
     ...(Object.keys(address).length > 0 && { address }),
     ...(days !== null && { payment_terms_days: Number.isNaN(days) ? -1 : days }),
   }

@@ -1,4 +1,7 @@
-/** The routes of past imports: the list, one import, and the action that takes an import back. */
+/**
+ * The routes of past imports: the list, one import, and the action that takes an import back. One request takes back as
+ * many records as its time allows; if records remain, the script of the page sends the next request.
+ */
 import type { Database } from '../../database/database.ts'
 import type { ImportRow, Reader } from '../../database/tables.ts'
 import {
@@ -63,12 +66,13 @@ export const importHistoryPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${IMPORTS_PATH}/{id}/take-back`,
     adminsOnly: ADMINS_ONLY,
+    // `done` is the number of records that the earlier requests of this action took back.
     expected: { texts: ['done'] },
-    handle: takeBackStep,
+    handle: handleTakeBackStep,
   },
 ]
 
-async function takeBackStep(request: SessionRequest, deps: SettingsDeps) {
+async function handleTakeBackStep(request: SessionRequest, deps: SettingsDeps) {
   const { session, id, fields } = request
   const { database } = deps
   rejectIfReadOnly(session)
@@ -87,7 +91,7 @@ async function takeBackStep(request: SessionRequest, deps: SettingsDeps) {
 
 /**
  * Takes records back until the time of the request is used up. The next request continues with the remaining records.
- * Each step of the plan is a group of records that is taken back in one transaction.
+ * Each group of records, which the plan calls a step, is taken back in one transaction.
  */
 async function takeBackRecords(
   { actionContext }: SessionRequest,
@@ -102,8 +106,9 @@ async function takeBackRecords(
   let done = 0
   for (const group of groups) {
     if (isTimeOver()) return { done, isComplete: false }
-    const isDone = await database.transaction((tx) => takeBack(tx, row, group, actionContext))
-    if (isDone) done += countRecords(group)
+    // A group is skipped if its records have been changed or used since they were planned.
+    const isTakenBack = await database.transaction((tx) => takeBack(tx, row, group, actionContext))
+    if (isTakenBack) done += countRecords(group)
   }
   return { done, isComplete: true }
 }

@@ -54,7 +54,7 @@ function renderChoice(scope: Scope, { scopes, rows, now }: AllowanceView): Html 
 }
 
 /** An active key, and the scopes that it would lose. */
-export interface KeyLoss {
+export interface ScopeLoss {
   readonly row: ApiKeyRow
   readonly lost: readonly Scope[]
 }
@@ -63,12 +63,12 @@ export interface KeyLoss {
  * Lists the active keys that would lose scopes if the account allowed only `newScopes`. `allowance` is what the account
  * allows now, as it is stored; null allows all scopes.
  */
-export function lossesOf(
+export function listScopeLosses(
   rows: readonly ApiKeyRow[],
   allowance: string | null,
   newScopes: readonly Scope[],
   now: Date,
-): KeyLoss[] {
+): ScopeLoss[] {
   return rows.flatMap((row) => {
     if (keyStatus(row, now) !== 'active') return []
     const effective = effectiveScopes(readScopes(row.granted_scopes), allowance)
@@ -77,16 +77,19 @@ export function lossesOf(
   })
 }
 
-interface Narrowing {
+interface ScopeLossesView {
   readonly session: Session
   /** The scopes that the account will allow. */
   readonly scopes: readonly Scope[]
-  readonly losses: readonly KeyLoss[]
+  readonly losses: readonly ScopeLoss[]
   readonly now: Date
 }
 
 /** The page that asks for confirmation before active keys lose scopes. It lists these keys with their last use. */
-export function renderNarrowing(frame: Frame, { session, scopes, losses, now }: Narrowing): Html {
+export function renderScopeLosses(
+  frame: Frame,
+  { session, scopes, losses, now }: ScopeLossesView,
+): Html {
   const times = { now, timezone: session.account.timezone }
   const keys = losses.map(
     ({

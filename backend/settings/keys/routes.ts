@@ -29,7 +29,7 @@ import {
 import type { Frame, Response } from '../shell/response.ts'
 import { READ_SCOPES } from '../shell/words.ts'
 import { readEndpointsWithAttempts } from '../webhooks/endpoint-attempts.ts'
-import { lossesOf, renderAllowance, renderNarrowing } from './allowance-page.ts'
+import { listScopeLosses, renderAllowance, renderScopeLosses } from './allowance-page.ts'
 import { NAME_IN_USE, renderIssueForm } from './issue-page.ts'
 import { renderKey } from './key-page.ts'
 import { getKey, recordSubmission } from './key-records.ts'
@@ -83,7 +83,7 @@ export const keyPages: readonly SessionPage[] = [
       page: (frame) =>
         renderIssueForm(frame, {
           name: '',
-          scopes: presetOf(query.get('preset')),
+          scopes: scopesOfPreset(query.get('preset')),
           expiresOn: '',
           addresses: [],
           timezone: session.account.timezone,
@@ -114,8 +114,9 @@ export const keyPages: readonly SessionPage[] = [
       }
       const { row, secret } = await request.performAction('key_issued', async (tx) => {
         const issued = await issueApiKey(tx, input, peppers, actionContext)
+        // If the form was already sent, or its name is not confirmed, this throws, and the new key is rolled back.
         await recordSubmission(tx, request, issued.row)
-        if (!request.wantsJson) await checkName(tx, request, issued.row)
+        if (!request.wantsJson) await rejectUnconfirmedName(tx, request, issued.row)
         return issued
       })
       return {
@@ -201,10 +202,10 @@ export const keyPages: readonly SessionPage[] = [
 ]
 
 /**
- * Two keys with the same name look alike in the list. A person must therefore confirm the second key.
- * Throws `Problem` `validation_failed`.
+ * Throws `Problem` `validation_failed` if another active key has the same name and the person has not confirmed this
+ * name: keys with the same name look alike in the list.
  */
-async function checkName(
+async function rejectUnconfirmedName(
   tx: Transaction,
   { session, fields, now }: SessionRequest,
   { id, name }: ApiKeyRow,
@@ -229,11 +230,11 @@ async function changeAllowance(
   const scopes = parseScopes(fields.list('scopes'))
   if (!request.wantsJson && fields.text('confirmed') === '') {
     const rows = await listApiKeys(database.read, session.account.id)
-    const losses = lossesOf(rows, session.account.scopeAllowance, scopes, request.now)
+    const losses = listScopeLosses(rows, session.account.scopeAllowance, scopes, request.now)
     if (losses.length > 0) {
       return {
         page: (frame: Frame) =>
-          renderNarrowing(frame, { session, scopes, losses, now: request.now }),
+          renderScopeLosses(frame, { session, scopes, losses, now: request.now }),
       }
     }
   }
@@ -280,16 +281,16 @@ async function readKeys(
     const filter = { status, after: cursor, now }
     return pageOf(await listKeyPage(reader, accountId, filter, limit + 1), limit)
   }
-  const none = pageOf<ApiKeyRow>([], limit)
+  const emptyPage = pageOf<ApiKeyRow>([], limit)
   const [active, ended, counts] = await Promise.all([
-    requested === undefined || requested === 'active' ? read('active') : none,
-    requested === 'active' ? none : read(requested ?? 'ended'),
+    requested === undefined || requested === 'active' ? read('active') : emptyPage,
+    requested === 'active' ? emptyPage : read(requested ?? 'ended'),
     countEnded(reader, accountId, now),
   ])
   return { status: requested, active, ended, counts }
 }
 
-function presetOf(name: string | null): readonly string[] {
+function scopesOfPreset(name: string | null): readonly string[] {
   if (name === 'read') return READ_SCOPES
   return name === 'payments' ? ['payments:write'] : []
 }

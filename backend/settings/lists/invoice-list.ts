@@ -246,7 +246,7 @@ function renderList(frame: Frame, view: ListView): Html {
   const customerName = search.debtorId && customers.get(search.debtorId)
   const table = {
     ...{ times: { now, timezone }, today, customerNames: customers, blockReasons },
-    headers: headersOf(view),
+    dueHeader: renderDueHeader(view),
   }
   const isAdmin = frame.session?.user.role === 'admin'
   const main = html`<div class="heading"><h1>Invoices</h1>${view.summary}
@@ -302,14 +302,12 @@ ${renderAmountFields(filters)}
  * The header “Due on” links to the order by due date, or to the reverse of this order, if an index supports it. With
  * the filter `number`, the list is sorted by number, so the header has no link and no arrow.
  */
-function headersOf({ search, filters }: ListView): { readonly due: Html } {
+function renderDueHeader({ search, filters }: ListView): Html {
   const sorts = sortsOf(search)
   const isByDue = search.number === undefined && search.sort !== '-created'
   const other = search.sort === 'due' ? '-due' : 'due'
-  return {
-    due: renderSortHeader(PATH, filters, 'Due on', {
-      sort: search.number === undefined && sorts.includes(other) ? other : undefined,
-      sorted: isByDue ? (search.sort === 'due' ? 'ascending' : 'descending') : undefined,
-    }),
-  }
+  return renderSortHeader(PATH, filters, 'Due on', {
+    sort: search.number === undefined && sorts.includes(other) ? other : undefined,
+    sorted: isByDue ? (search.sort === 'due' ? 'ascending' : 'descending') : undefined,
+  })
 }

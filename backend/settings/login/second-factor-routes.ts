@@ -1,4 +1,7 @@
-/** The routes of the user's second factor, and of the account's policy for Admins. */
+/**
+ * The routes of the user's second factor (an authenticator app, and recovery codes), and of the account's policy:
+ * whether Admins need a second factor. `passkey-routes.ts` has the routes of passkeys.
+ */
 import { setSecondFactorPolicy } from '../../accounts/accounts.ts'
 import { listPasskeys } from '../../sessions/passkeys.ts'
 import {
@@ -58,7 +61,8 @@ export const secondFactorPages: readonly SessionPage[] = [
     expected: { secrets: ['code'] },
     async handle({ session, fields, actionContext }, { database, secondFactorBox }) {
       const { user, token } = session
-      // The page that requests a recent password does not keep the code.
+      // If the password was requested first, the page that requests it sends the form again without the code, because
+      // no page keeps a code.
       if (fields.text('code').trim() === '')
         invalid('code', 'Enter the code that the app shows now.')
       const codes = await database.transaction(async (tx) => {

@@ -53,8 +53,8 @@ const LOGO_HEADERS: Readonly<Record<string, string>> = {
 }
 
 /**
- * The routes of pages that show the HTML of a mail in an iframe. `LOGO_PATH` is one of them: if an uploaded logo is
- * rejected, its response is the page of the sender.
+ * The routes of pages that show the HTML of a mail in an iframe. `LOGO_PATH` is one of them: the response to an upload
+ * of an invalid logo is the page of the sender.
  */
 const FRAMING_PAGES = /^\/settings\/(?:(?:messages|approvals|wording)\/\{id\}|sender(?:\/logo)?$)/
 
@@ -69,8 +69,8 @@ function headersOf(routePath: string, isPicture: boolean): Readonly<Record<strin
 
 /**
  * Call this after the handler of problems is registered, so that error responses get the headers too. The headers
- * depend on the route. The 404 for a client other than a gateway has no such headers, because that request matches no
- * route.
+ * depend on the route. The 404 for a client other than a gateway has no such headers, because it is sent before the
+ * request is matched to a route.
  */
 export function addSecurityHeaders(server: Server, baseUrl: string): void {
   const isHttps = baseUrl.startsWith('https:')
@@ -91,24 +91,25 @@ interface OriginHeaders {
 }
 
 /**
- * Throws `Problem` `cross_site_request`. Clients other than browsers send neither header; the CSRF token protects
- * their requests. Browsers send `Origin: null` for forms of pages with `no-referrer`, such as ours. This is
- * accepted only if `Sec-Fetch-Site`, which no page can forge, is `same-origin`.
+ * Throws `Problem` `cross_site_request`. A request with neither header is accepted, because clients other than browsers
+ * send none; in a session, it still needs a CSRF token. Browsers send `Origin: null` for forms of pages with
+ * `no-referrer`, such as ours. This is accepted only if `Sec-Fetch-Site`, which no page can forge, is `same-origin`.
  */
 export function checkSameOrigin(headers: OriginHeaders, baseUrl: string): void {
   const { origin, 'sec-fetch-site': site } = headers
   const isForeignSite = site !== undefined && site !== 'same-origin' && site !== 'none'
   const isOurOrigin =
-    origin === undefined || (origin === 'null' ? site === 'same-origin' : isOrigin(origin, baseUrl))
+    origin === undefined ||
+    (origin === 'null' ? site === 'same-origin' : isOriginOf(baseUrl, origin))
   if (!isForeignSite && isOurOrigin) return
   throw new Problem('cross_site_request', 'The request came from another site.')
 }
 
 /**
- * If Settings itself is at a loopback address, any loopback name and port is accepted, since only this
- * machine can listen there.
+ * If Settings itself is at a loopback address, any loopback name and port is accepted, e.g. `localhost` instead of
+ * `127.0.0.1`, since only programs on this machine can listen there.
  */
-function isOrigin(origin: string, baseUrl: string): boolean {
+function isOriginOf(baseUrl: string, origin: string): boolean {
   if (origin === new URL(baseUrl).origin) return true
   return URL.canParse(origin) && isLoopback(baseUrl) && isLoopback(origin)
 }
