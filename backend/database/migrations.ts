@@ -51,6 +51,7 @@ import * as duplicateIndex from './migrations/0040-duplicate-index.ts'
 import * as auditByActorAndAction from './migrations/0041-audit-by-actor-and-action.ts'
 import * as foldedSearchTerms from './migrations/0042-folded-search-terms.ts'
 import * as messagesByChannel from './migrations/0043-messages-by-channel.ts'
+import * as paymentsByReceipt from './migrations/0044-payments-by-receipt.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -97,6 +98,7 @@ export const MIGRATIONS: Migrations = {
   '0041-audit-by-actor-and-action': auditByActorAndAction,
   '0042-folded-search-terms': foldedSearchTerms,
   '0043-messages-by-channel': messagesByChannel,
+  '0044-payments-by-receipt': paymentsByReceipt,
 }
 
 /** Converts a migration that was written before migrations had steps. */

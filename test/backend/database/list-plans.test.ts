@@ -17,6 +17,12 @@ interface Step {
   readonly detail: string
 }
 
+/** An operation of SQLite's virtual machine. `p1` is usually the number of the cursor over a table or an index. */
+interface Operation {
+  readonly opcode: string
+  readonly p1: number
+}
+
 type List = (reader: Reader) => Promise<unknown>
 
 /**
@@ -24,10 +30,17 @@ type List = (reader: Reader) => Promise<unknown>
  * `positions` is how often a row that ends a portion of a scan is found nevertheless, as in a large account.
  */
 async function openListPlanner(t: Test) {
+  const explainPage = await openExplainer<Step>(t, 'explain query plan')
+  return async (list: List, positions = 0): Promise<string[]> =>
+    (await explainPage(list, positions)).map(({ detail }) => detail)
+}
+
+/** Resolves with a function that resolves with the rows with which SQLite explains its statements for a page of a list. */
+async function openExplainer<Row>(t: Test, keyword: 'explain' | 'explain query plan') {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const { read, transaction } = await openTestDatabase(t, { url })
-  return async (list: List, positions = 0): Promise<string[]> => {
-    const steps: string[] = []
+  return async (list: List, positions = 0): Promise<Row[]> => {
+    const explained: Row[] = []
     let remaining = positions
     const planner: Reader = {
       selectFrom: read.selectFrom.bind(read),
@@ -38,16 +51,16 @@ async function openListPlanner(t: Test) {
         const { sql: text, parameters } = 'compile' in query ? query.compile() : query
         const [first = '', ...others] = text.split(/\?\d+/)
         const rest = others.map((part, at) => sql`${parameters[at]}${sql.raw(part)}`)
-        const explain = sql<Step>`explain query plan ${sql.raw(first)}${sql.join(rest, sql``)}`
+        const explain = sql<Row>`${sql.raw(`${keyword} ${first}`)}${sql.join(rest, sql``)}`
         const { rows } = await transaction((tx) => explain.execute(tx))
-        steps.push(...rows.map(({ detail }) => detail))
+        explained.push(...rows)
         const isPosition = / offset \d+$/.test(text) && remaining-- > 0
         // The rows have the type of the caller's query, of which only positions are read.
         return { rows: isPosition ? [{ value: '2026-11-02', id: 'id_1' } as never] : [] }
       },
     }
     await list(planner)
-    return steps
+    return explained
   }
 }
 
@@ -150,17 +163,31 @@ t.test('a page begins at the limit of its sort column that another filter implie
       'received, sorted by creation',
       (reader) =>
         listPayments(reader, 'acc_1', { received_since: day }, pageOf('created_at', 'asc')),
-      'payments_by_creation (account_id=? AND created_at>?',
+      'payments_by_creation_and_receipt (account_id=? AND created_at>?',
     ],
     [
       'received, sorted by update',
       (reader) =>
         listPayments(reader, 'acc_1', { received_since: day }, pageOf('updated_at', 'asc')),
-      'payments_by_update (account_id=? AND updated_at>?',
+      'payments_by_update_and_receipt (account_id=? AND updated_at>?',
     ],
   ]
   for (const [name, list, step] of cases) {
     t.ok((await planOf(list, 2)).join().includes(step), name)
+  }
+})
+
+// Regression: SQLite read each payment that was recorded later than the payments of the page.
+t.test('payments that were received at another time are skipped in the index', async (t) => {
+  const operationsOf = await openExplainer<Operation>(t, 'explain')
+  for (const sort of ['created_at', 'updated_at']) {
+    const operations = await operationsOf((reader) =>
+      listPayments(reader, 'acc_1', { received_before: '2026-11-01' }, pageOf(sort, 'desc')),
+    )
+    // SQLite reads the row when an operation needs a column that the index lacks.
+    const seek = operations.findIndex(({ opcode }) => opcode === 'DeferredSeek')
+    const first = operations.slice(seek).find(({ opcode }) => opcode === 'Column')
+    t.equal(first?.p1, operations[seek]?.p1, `${sort}: the date is read from the index`)
   }
 })
 
