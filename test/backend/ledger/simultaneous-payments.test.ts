@@ -1,0 +1,106 @@
+// Payments that arrive at the same time have the same results as payments that arrive one after another.
+import t from 'tap'
+import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
+
+const PAYMENTS = '/api/v1/payments'
+const AMOUNT = 1000
+
+function allocationsOf({ json }: { readonly json: Json }): readonly Json[] {
+  return json['allocations']
+}
+
+t.test('each of many payments to the invoices of several customers is recorded once', async (t) => {
+  const testAccount = await openTestAccount(t)
+  const debtors = await Promise.all(Array.from({ length: 5 }, () => testAccount.createDebtor()))
+  const invoices = await Promise.all(
+    debtors.flatMap(({ id }) =>
+      [1, 2].map(() => testAccount.createInvoice({ debtor_id: id, amount: AMOUNT })),
+    ),
+  )
+  const pay = (invoice: Json, n: number) =>
+    testAccount.post(
+      PAYMENTS,
+      {
+        invoice_id: invoice.id,
+        amount: 300,
+        currency: 'EUR',
+        // Some of the payments write in another way, and some of these are rejected.
+        ...(n === 1 ? { external_id: `bank-${invoice.debtor_id}` } : {}),
+      },
+      { 'idempotency-key': `${invoice.id}-${n}` },
+    )
+  const all = invoices.flatMap((invoice) => [0, 1, 2, 3].map((n) => ({ invoice, n })))
+  // Each request is sent twice.
+  const responses = await Promise.all([...all, ...all].map(({ invoice, n }) => pay(invoice, n)))
+  for (const [index, response] of responses.slice(0, all.length).entries()) {
+    const repeated = responses[index + all.length]
+    // A rejection is not stored, so a repetition may be rejected for another reason.
+    t.equal(repeated?.status === 201, response.status === 201)
+    if (response.status === 201) t.equal(repeated?.text, response.text)
+  }
+  const recorded = responses.slice(0, all.length).filter(({ status }) => status === 201)
+  for (const invoice of invoices) {
+    const paid = recorded.filter(
+      (response) => allocationsOf(response)[0]?.invoice_id === invoice.id,
+    )
+    const { amount_paid, revision } = await testAccount.read(`/api/v1/invoices/${invoice.id}`)
+    t.equal(amount_paid, paid.length * 300)
+    t.equal(revision, 1 + paid.length)
+  }
+  for (const debtor of debtors) {
+    const rejections = responses
+      .slice(0, all.length)
+      .filter((_, index) => all[index]?.invoice.debtor_id === debtor.id)
+      .filter(({ status }) => status !== 201)
+      .map(({ json }) => json['code'])
+    // Of each invoice, the payment over the amount due; and one of the two with the same external id, unless it is also
+    // the former.
+    t.ok(rejections.includes('duplicate_external_id'))
+    const { balances, revision } = await testAccount.read(`/api/v1/debtors/${debtor.id}`)
+    const ofDebtor = recorded.filter(({ json }) => json['debtor_id'] === debtor.id)
+    t.equal(balances[0].outstanding, 2 * AMOUNT - 300 * ofDebtor.length)
+    t.equal(revision, 1 + 2 + ofDebtor.length)
+  }
+  const list = await testAccount.read(`${PAYMENTS}?limit=100`)
+  t.strictSame(
+    list['data'].map(({ id }: Json) => id).sort(),
+    recorded.map(({ json }) => json['id']).sort(),
+  )
+})
+
+t.test('the same money is not allocated twice by two payments of one customer', async (t) => {
+  const testAccount = await openTestAccount(t)
+  const { accountId, backend } = testAccount
+  await backend.database.transaction((tx) =>
+    setApplyCredit(tx, accountId, 'oldest_first', { actor: OPERATOR, now: backend.now }),
+  )
+  const invoices = await Promise.all(
+    Array.from({ length: 20 }, () => testAccount.createInvoice({ amount: AMOUNT })),
+  )
+  const money = { amount: AMOUNT, currency: 'EUR' }
+  const targets = invoices.flatMap(({ id, debtor_id }) => [
+    { debtor_id },
+    { invoice_id: id },
+    { allocations: [{ invoice_id: id, amount: AMOUNT }] },
+  ])
+  const responses = await Promise.all(
+    targets.map((target) => testAccount.post(PAYMENTS, { ...money, ...target })),
+  )
+  for (const [index, { id, debtor_id }] of invoices.entries()) {
+    const ofDebtor = responses.slice(3 * index, 3 * index + 3)
+    // Money on account is always accepted.
+    t.equal(ofDebtor[0]?.status, 201)
+    const recorded = ofDebtor.filter(({ status }) => status === 201)
+    const allocated = recorded
+      .flatMap(allocationsOf)
+      .reduce((sum, { amount }) => sum + Number(amount), 0)
+    t.equal(allocated, AMOUNT)
+    const { amount_due } = await testAccount.read(`/api/v1/invoices/${id}`)
+    t.equal(amount_due, 0)
+    const unapplied = recorded.reduce((sum, { json }) => sum + Number(json['unapplied_amount']), 0)
+    t.equal(unapplied, (recorded.length - 1) * AMOUNT)
+    t.strictSame((await testAccount.read(`/api/v1/debtors/${debtor_id}`)).balances, [])
+  }
+})
