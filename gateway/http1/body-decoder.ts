@@ -83,7 +83,7 @@ class ChunkedDecoder implements BodyDecoder {
         this.#remaining -= end - offset
         if (end > offset) onPart(all.subarray(offset, end))
         if (this.#remaining > 0) {
-          this.#buffer.takeAll()
+          this.#buffer.drop(all.length)
           return undefined
         }
         offset = end
@@ -133,10 +133,9 @@ class ChunkedDecoder implements BodyDecoder {
     const line = this.#buffer.bytes
     // An LF here has no CR before it. The line after a chunk's data is empty, so at most its CR can have arrived.
     if (line.includes(LF) || (this.#state === 'data end' && line.length > 1)) throw malformed()
-    if (line.length > CHUNK_LINE_BYTES_MAX) {
-      throw this.#state === 'trailer' ? headersTooLarge() : malformed()
-    }
-    // The packet that contains the line may be large.
+    if (this.#state === 'trailer' && line.length > TRAILER_BYTES_MAX) throw headersTooLarge()
+    if (line.length > CHUNK_LINE_BYTES_MAX) throw malformed()
+    // Otherwise, a short line could keep the memory of a large packet in use.
     this.#buffer.compact()
     // The caller may reuse the memory of the packet.
     this.#buffer.detach()
@@ -152,8 +151,9 @@ function endOfLine(bytes: Buffer, from: number): number {
 }
 
 /**
- * Reads the size of a chunk from the line between the two offsets. Nearly all lines have no extensions. They are read
- * without a regular expression and a string: otherwise a body in chunks of one byte would take seven times as long.
+ * Reads the size of a chunk from the line between the two offsets. A line without extensions, as nearly all lines are,
+ * is read without a regular expression and a string: otherwise a body in chunks of one byte would take seven times as
+ * long.
  */
 function readSize(bytes: Buffer, from: number, end: number): number {
   let size = 0

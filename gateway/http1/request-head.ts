@@ -11,8 +11,8 @@ import { HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX } from './limits.ts'
 import type { RawRequestHead } from './request-reader.ts'
 
 /**
- * Only Settings accepts PUT, and no path accepts PATCH or DELETE. These methods are known everywhere, so that the router
- * rejects them with 405 and the correct `Allow`.
+ * Only Settings accepts PUT, and no path accepts PATCH or DELETE. These methods are nevertheless valid in every request
+ * head, so that the router rejects them with 405 and the correct `Allow`.
  */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'PATCH', 'DELETE'])
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
@@ -61,8 +61,8 @@ export interface RequestHead {
   /** Undefined if the request has no body. */
   readonly framing: BodyFraming | undefined
   /**
-   * Headers by lower-case name, without those with `_` in their name and those that `Connection` lists
-   * (except `END_TO_END`).
+   * Headers by lower-case name, without those with `_` in their name and those that `Connection` lists. A header in
+   * `END_TO_END` remains even if `Connection` lists it.
    */
   readonly headers: ReadonlyMap<string, string>
   /** Whether the client waits for `100 Continue` before it sends the body. */

@@ -10,9 +10,10 @@ export interface AddressCheck {
   addressOf(head: RequestHead, call: Call): string
   isAllowed(key: KnownKey, head: RequestHead, call: Call): boolean
   /**
-   * Resolves with the result of a look-up that began at or after `since`, by default the arrival of the call.
-   * Rejects with `Problem` as `Authenticator.confirm` does, and with 403 if the address is not allowed. The
-   * headers of the 403 show the current limit of the key.
+   * Checks the address against a key that is not outdated: the result of a look-up that began at or after `since`
+   * (`performance.now()`), by default the arrival of the call. Resolves with this key. Rejects with `Problem` as
+   * `Authenticator.confirm` does, and with 403 if the address is not allowed. The headers of the 403 show the current
+   * limit of the key.
    */
   confirm(digest: string, head: RequestHead, call: Call, since?: number): Promise<KnownKey>
 }

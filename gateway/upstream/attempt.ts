@@ -44,7 +44,7 @@ export class AttemptFailed extends Error {
   readonly progress: Progress
   /** See `LimitExceeded`. Such an attempt is not retried. */
   readonly exceededLimit: boolean
-  /** The error code of the cause, see `isMoved`. */
+  /** The error code of the cause, by which `isMoved` recognizes a request that is moved to another backend. */
   readonly code: unknown
 
   constructor(progress: Progress, cause: unknown) {

@@ -67,7 +67,7 @@ export interface BackendSetOptions {
 interface TrackedBackend extends Backend {
   readonly passiveHealth: BackendHealth
   /** The internal requests in progress that may be repeated, and when they began (`performance.now()`). */
-  readonly exchanges: Map<InternalExchange, number>
+  readonly repeatableExchanges: Map<InternalExchange, number>
   /** A backend that refused a connection is chosen last until this time (`performance.now()`). */
   avoidedUntil: number
   ready: boolean
@@ -111,6 +111,7 @@ export class BackendSet implements Backends {
   connections(): { readonly size: number; readonly free: number } {
     const backends = this.#backends.length === 1 ? this.#backends : this.#candidates(undefined)
     let free = 0
+    // The queue of a busy backend makes its own `free` negative, but does not occupy the others' connections.
     for (const { pools } of backends) free += Math.max(0, pools.calls.free)
     return { size: this.#poolSizes.calls * backends.length, free }
   }
@@ -166,9 +167,9 @@ export class BackendSet implements Backends {
       async (backend) => {
         const exchange = this.#send(backend, request, deadline)
         // Later attempts are not repeated: otherwise a slow backend might never get the time to respond.
-        if (isFirst) backend.exchanges.set(exchange, performance.now())
+        if (isFirst) backend.repeatableExchanges.set(exchange, performance.now())
         isFirst = false
-        return exchange.response.finally(() => backend.exchanges.delete(exchange))
+        return exchange.response.finally(() => backend.repeatableExchanges.delete(exchange))
       },
       (error) => this.size > 1 && !(error instanceof InternalTimeout),
     )
@@ -232,10 +233,10 @@ export class BackendSet implements Backends {
 
   /**
    * Sends the internal requests that began by `until` again, to another backend if there is one. Without this, all
-   * calls that need one of these look-ups would wait until its timeout, and then fail.
+   * calls that need such a request, e.g. a key look-up, would wait until its timeout, and then fail.
    */
   #repeatInternalRequests(backend: TrackedBackend, until: number): void {
-    const overdue = [...backend.exchanges].filter(([, beganAt]) => beganAt <= until)
+    const overdue = [...backend.repeatableExchanges].filter(([, beganAt]) => beganAt <= until)
     if (overdue.length === 0) return
     // Idle connections may be dead too.
     closeIdle(backend)
@@ -288,7 +289,7 @@ export class BackendSet implements Backends {
         unknownKeys: connectPool(address, sizes.unknownKeys, { onLastResponse }),
       }
       const passiveHealth = new BackendHealth()
-      const exchanges = new Map<InternalExchange, number>()
+      const repeatableExchanges = new Map<InternalExchange, number>()
       const state = { passiveHealth, avoidedUntil: 0, ready: false, reason: 'not probed yet' }
       const agent = createAgent(address, sizes.pages)
       const backend: TrackedBackend = {
@@ -296,7 +297,7 @@ export class BackendSet implements Backends {
         address,
         pools,
         agent,
-        exchanges,
+        repeatableExchanges,
         inFlight: 0,
         ...state,
       }
@@ -352,9 +353,13 @@ const PROBE: InternalRequest = {
 const SIGNATURE_REJECTED =
   'it does not accept GATEWAY_SECRET, or its clock differs by more than a minute'
 
+/** Higher than all penalties of `penaltyOf`, so that an excluded backend is chosen only if there is no other. */
 const EXCLUDED_PENALTY = 4
 
-/** Returns 0 for a backend in good condition. If no backend has 0, those with the lowest penalty are chosen. */
+/**
+ * Returns 0 for a backend in good condition, including one that is on trial and idle: it gets one request at a time. If
+ * no backend has 0, those with the lowest penalty are chosen.
+ */
 function penaltyOf(
   { inFlight, ready, avoidedUntil, passiveHealth }: TrackedBackend,
   now: number,
@@ -365,6 +370,7 @@ function penaltyOf(
   return health === 'ejected' || (health === 'on_trial' && inFlight > 0) ? 1 : 0
 }
 
+/** Returns why a backend is not ready. It responds with 404 to an internal request whose signature it rejects. */
 function reasonOf(status: number): string | undefined {
   if (status === 200) return undefined
   return status === 404 ? SIGNATURE_REJECTED : `it responds with ${status}`

@@ -12,6 +12,7 @@ import { noBackendKnown } from './addresses.ts'
 import { Admission } from './admission.ts'
 import {
   AttemptFailed,
+  type AttemptLimits,
   createAttempt,
   type UpstreamRequest,
   type UpstreamResponse,
@@ -36,9 +37,9 @@ export interface Forwarder {
   admit(keyId: string, abort: Abort): Promise<void> | Problem | undefined
   release(): void
   /**
-   * Rejects with `Problem` 503 if nothing was sent, 504 after a deadline, 502 if the response was lost or is
-   * malformed. Stops when the call is aborted. Records the backend and the duration of the attempts in
-   * `record`.
+   * Rejects with `Problem`: 503 if nothing was sent, or if the large response to a GET would be one stream too many; 504
+   * if another limit was exceeded (see `LimitExceeded`); 502 if the response was lost or is malformed. Also rejects when
+   * the call is aborted. Records the backend and the duration of the attempts in `record`.
    */
   forward(
     request: UpstreamRequest,
@@ -61,12 +62,10 @@ export interface Forwarder {
  */
 export type FailureKind = 'unreachable' | 'timeout' | 'lost' | 'broken' | 'client_gone'
 
-export interface ForwarderOptions {
+export interface ForwarderOptions extends AttemptLimits {
   readonly backends: Backends
-  readonly timeoutMs: number
-  /** A call that is expected to wait longer than this to be admitted is shed. */
+  /** A call that is expected to wait longer than this to be admitted is shed, unless few calls are ahead of it. */
   readonly waitMs: number
-  readonly streamsMax: number
   readonly log: Logger
 }
 
@@ -123,6 +122,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   function recordFailure(backend: Backend, failure: AttemptFailed, abort: Abort): void {
     const { url } = backend
     const kind = kindOf(failure, abort)
+    // An attempt that sent nothing does not show whether the backend fails. `sendWithFailover` reports an unreachable one.
     if (failure.progress !== 'nothing_sent' && kind !== 'client_gone') {
       backends.recordResult(backend, { isFailed: true })
     }

@@ -8,6 +8,7 @@ import { createLogger, exitAfterFlush, LOG_LEVELS, type Logger } from './log.ts'
 import {
   describeSettings,
   findSuspectVariables,
+  fraction,
   httpUrl,
   integer,
   oneOf,
@@ -16,7 +17,6 @@ import {
   type Setting,
   SettingsError,
   type SettingsOf,
-  share,
 } from './settings.ts'
 
 /** The settings that every process has. */
@@ -31,7 +31,7 @@ export const PROCESS_SETTINGS = {
       'The collector that receives traces, by OTLP over HTTP, e.g. http://collector:4318. If unset, no traces are exported.',
     ),
   ),
-  OTEL_TRACES_SAMPLER_ARG: share(
+  OTEL_TRACES_SAMPLER_ARG: fraction(
     'The fraction of new traces that is sampled, from 0 to 1. A trace that the caller began is sampled if the caller sampled it.',
     { fallback: '1' },
   ),

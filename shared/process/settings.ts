@@ -1,6 +1,6 @@
 /**
  * Settings are read from the environment at the start and passed down as values. A secret can also be read
- * from the file that `NAME_FILE` names, and is then read again at each reload. All faults are reported
+ * from the file that `NAME_FILE` names, and is then read again at each reload (SIGHUP). All faults are reported
  * together. A variable that has the prefix of this process, such as `GATEWAY_`, but is neither a setting nor in
  * `foreign` is a fault too. Without this, a mistyped name would silently have no effect.
  */
@@ -27,7 +27,7 @@ export class SettingsError extends Error {
 }
 
 export interface ReadOptions {
-  /** Every variable with this prefix must be a setting, e.g. `GATEWAY_`. */
+  /** A variable with this prefix, e.g. `GATEWAY_`, must be a setting of this process or be in `foreign`. */
   readonly prefix: string
   /** Settings of other processes that begin with the same prefix. They are ignored. */
   readonly foreign?: readonly string[]
@@ -53,7 +53,7 @@ export function readSettings<S extends Record<string, Setting<unknown>>>(
     }
   }
   for (const name of Object.keys(environment)) {
-    if (name.startsWith(prefix) && !isNameIn(schema, name) && !foreign.includes(name)) {
+    if (name.startsWith(prefix) && !isVariableOf(schema, name) && !foreign.includes(name)) {
       faults.push(`${name} is not a setting of this process`)
     }
   }
@@ -80,7 +80,8 @@ function readText(name: string, { secret }: Setting<unknown>, environment: Envir
   return text
 }
 
-function isNameIn(schema: Record<string, Setting<unknown>>, name: string): boolean {
+/** Whether the variable is a setting, or names the file of a secret. */
+function isVariableOf(schema: Record<string, Setting<unknown>>, name: string): boolean {
   const [, base = name] = /^(.+)_FILE$/.exec(name) ?? []
   return name in schema || schema[base]?.secret === true
 }
@@ -96,7 +97,7 @@ export function findSuspectVariables(
 ): string[] {
   const words = new Set(Object.keys(schema).map((name) => `${name.split('_', 1)[0]}_`))
   return Object.keys(environment).filter(
-    (name) => words.has(name.slice(0, name.indexOf('_') + 1)) && !isNameIn(schema, name),
+    (name) => words.has(name.slice(0, name.indexOf('_') + 1)) && !isVariableOf(schema, name),
   )
 }
 
@@ -160,7 +161,7 @@ export function integer(
 }
 
 /** A fraction from 0 to 1. */
-export function share(description: string, options: SettingOptions = {}): Setting<number> {
+export function fraction(description: string, options: SettingOptions = {}): Setting<number> {
   return setting(description, options, (value) => {
     if (!/^(?:0(?:\.\d+)?|\.\d+|1(?:\.0+)?)$/.test(value)) {
       throw new Error(`must be a number from 0 to 1, not "${value}"`)

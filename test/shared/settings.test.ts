@@ -1,10 +1,10 @@
 import t from 'tap'
 import {
   describeSettings,
+  fraction,
   list,
   readSettings,
   secret,
-  share,
   text,
 } from '../../shared/process/settings.ts'
 import { throwsWith } from '../fixtures/matches.ts'
@@ -56,8 +56,8 @@ t.test(
   },
 )
 
-t.test('a share is a number from 0 to 1', async (t) => {
-  const setting = share('A share.')
+t.test('a fraction is a number from 0 to 1', async (t) => {
+  const setting = fraction('A fraction.')
   t.strictSame(['0', '1', '0.25', '.5', '1.0'].map(setting.parse), [0, 1, 0.25, 0.5, 1])
   for (const text of ['', '1.1', '-0', '1e-3', '0,5', 'all']) t.throws(() => setting.parse(text))
 })
