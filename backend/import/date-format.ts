@@ -17,8 +17,8 @@ const PARTS: Readonly<Record<string, string>> = {
 }
 
 /**
- * `format` contains YYYY, M or MM, and D or DD, each once. M and D match one digit or two. Throws a
- * `LedgerError` for any other format.
+ * `format` contains the year (YYYY), the month (M or MM) and the day (D or DD), each once and in any order. The
+ * separators are `-`, `/`, `.` and spaces. M and D match one digit or two. Throws a `LedgerError` for any other format.
  */
 export function dateReader(format: string): DateReader {
   const tokens = format.match(/YYYY|MM|M|DD|D|[-/. ]/g) ?? []

@@ -1,6 +1,6 @@
 /**
  * Firm and final reminders are sent only after a person has approved them. An approval is bound to the text, logo,
- * recipient, stage, invoices and amounts that the person saw. If one of them has changed, the send check does not send
+ * recipient, stage, invoices and amounts that the person saw. If any of these has changed since, the send check blocks
  * the reminder.
  */
 
@@ -22,7 +22,7 @@ import { amountDemanded, type Facts, readFacts } from './planning/facts.ts'
 export interface PendingApproval {
   readonly message: MessageRow
   readonly debtorName: string
-  /** The text as HTML. */
+  /** The HTML part of the mail. */
   readonly html: string
   /** The sender's name with which the text was written; null stands for the account's name. */
   readonly senderName: string | null
@@ -33,7 +33,10 @@ export interface PendingApproval {
   readonly contentDigest: string
 }
 
-/** Without `seenDigest`, as from the command line, the decision applies to the current content. */
+/**
+ * `seenDigest` is the `contentDigest` of the content that the person saw. Without it, e.g. in the CLI, the decision
+ * applies to the current content, whatever the person saw.
+ */
 export type Decision =
   | { readonly approve: true; readonly seenDigest?: string | undefined }
   | { readonly approve: false; readonly reason: string; readonly seenDigest?: string | undefined }
@@ -48,13 +51,13 @@ export async function listPendingApprovals(
   { fetch, after }: Pick<Page, 'fetch' | 'after'> = { fetch: 200, after: undefined },
 ): Promise<PendingApproval[]> {
   const query = selectPendingApprovals(reader, accountId)
-  const rest =
+  const following =
     after === undefined
       ? query
       : query.where(
           sql<SqlBool>`(messages.created_at, messages.id) > (${after.value}, ${after.id})`,
         )
-  const rows = await rest
+  const rows = await following
     .orderBy('messages.created_at')
     .orderBy('messages.id')
     .limit(fetch)
@@ -74,8 +77,8 @@ export async function findPendingApproval(
   return row && pendingApprovalOf(row)
 }
 
-/** Returns the log of the message's states, oldest first. */
-export async function readHistory(
+/** Returns the statuses that the message has had, with the times and reasons, oldest first. */
+export async function readStatusHistory(
   reader: Reader,
   accountId: string,
   messageId: string,
@@ -106,7 +109,7 @@ export async function decideApproval(
   if (found === undefined) throw new Problem('not_found', `There is no message ${messageId}.`)
   await lockDebtor(tx, accountId, found.debtor_id)
   const approval = await findPendingApproval(tx, accountId, messageId)
-  if (approval === undefined) throw await notAwaitingDecision(tx, accountId, messageId)
+  if (approval === undefined) throw await undecidableProblem(tx, accountId, messageId)
   if (approval.expiresAt <= actionContext.now.toISOString()) {
     throw new Problem(
       'approval_decided',
@@ -216,7 +219,7 @@ function selectPendingApprovals(reader: Reader, accountId: string) {
     .innerJoin('debtors', 'debtors.id', 'messages.debtor_id')
     .innerJoin('message_html', 'message_html.message_id', 'messages.id')
     .selectAll('messages')
-    .select(['reminders.facts', 'reminders.run_at', 'debtors.name as debtor_name'])
+    .select(['reminders.facts', 'debtors.name as debtor_name'])
     .select(['message_html.html', 'message_html.sender_name', 'message_html.logo_id'])
     .where('messages.account_id', '=', accountId)
     .where('messages.status', '=', 'awaiting_approval')
@@ -224,7 +227,6 @@ function selectPendingApprovals(reader: Reader, accountId: string) {
 
 type ApprovalRow = MessageRow & {
   readonly facts: string
-  readonly run_at: string | null
   readonly debtor_name: string
   readonly html: string
   readonly sender_name: string | null
@@ -233,7 +235,6 @@ type ApprovalRow = MessageRow & {
 
 function pendingApprovalOf({
   facts: text,
-  run_at,
   debtor_name,
   html,
   sender_name,
@@ -261,12 +262,14 @@ function findMessage(reader: Reader, accountId: string, id: string) {
     .executeTakeFirst()
 }
 
-async function notAwaitingDecision(
+/** Returns the problem of a decision on a message that `findPendingApproval` does not find. */
+async function undecidableProblem(
   tx: Transaction,
   accountId: string,
   id: string,
 ): Promise<Problem> {
   const message = await findMessage(tx, accountId, id)
+  // `findPendingApproval` finds each message that awaits approval, except one without a text.
   if (message?.status === 'awaiting_approval') {
     return new Problem(
       'approval_outdated',

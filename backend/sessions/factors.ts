@@ -1,6 +1,6 @@
 /**
- * Functions for all kinds of second factors: they check whether a user has one, and record audit entries and notices
- * about changes.
+ * Functions for all kinds of second factors: they check whether a user has one, lock a user whose factors change, and
+ * record audit entries and notices about the changes.
  */
 import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
@@ -40,7 +40,10 @@ export async function hasPasskey(reader: Reader, userId: string): Promise<boolea
   return passkey !== undefined
 }
 
-/** `name` is the name of the passkey; null if the action concerns no passkey. */
+/**
+ * Records an audit entry about a change of the user's second factors. `name` is the name of the passkey; null if the
+ * action concerns no passkey.
+ */
 export async function recordFactorAction(
   tx: Transaction,
   user: UserRow,
@@ -66,8 +69,8 @@ export async function notifyOfAddedFactor(
 }
 
 /**
- * Notifies the user, and also the other Admins if the password alone is now enough to log in. `user` must no longer
- * contain the removed factor.
+ * Notifies the user, and also the other Admins if the password alone is now enough to log in. Must be called after the
+ * removal, with the row as it is then: a `user` with `totp_enabled_at` still counts as having the app.
  */
 export async function notifyOfRemovedFactor(
   tx: Transaction,
@@ -79,6 +82,7 @@ export async function notifyOfRemovedFactor(
   if (await hasSecondFactor(tx, user)) return
   const { account_id: accountId, email, id: subjectId } = user
   const detail = { email, by: noticeActorOf(actionContext) }
+  // This notice goes to the other Admins: see `second_factor.removed` in `notices.ts`.
   await recordNotice(
     tx,
     { accountId, kind: 'second_factor.removed', subjectId, detail },

@@ -1,4 +1,4 @@
-/** Writes responses to the socket of a client, and counts the bytes that the client has not received yet. */
+/** Writes responses to the socket of a client, and counts the bytes that are buffered because the client is slow. */
 import type { Socket } from 'node:net'
 import { writeMessage } from '../http1/message-writer.ts'
 import { NO_BODY } from './request-body.ts'
@@ -11,15 +11,15 @@ import { NO_BODY } from './request-body.ts'
 const SMALL_BYTES_MAX = 16 * 1024
 
 /**
- * The minimum average rate at which a client must receive a response that takes longer than the timeout, in bytes per
- * second. Such a response is a stream, such as a CSV file of many megabytes.
+ * The minimum average rate at which a client must receive a response that takes longer than the timeout. Such a
+ * response is a stream, such as a CSV file of many megabytes.
  */
-const RATE_MIN = 32 * 1024
+const BYTES_PER_SECOND_MIN = 32 * 1024
 
 export interface ResponseWriterOptions {
   /**
-   * How long a client may take to receive each part of a response after it is buffered. The whole response may take this
-   * long, and the time in which the client receives it at `RATE_MIN`.
+   * How long a client may take to receive each part of a response after the part is buffered. The whole response may
+   * take this long plus the time in which a client receives the flushed bytes at `BYTES_PER_SECOND_MIN`.
    */
   readonly timeoutMs: number
   /** Called when `ResponseWriter.bytes` has changed. Returns false if there is no memory for the bytes. */
@@ -57,6 +57,7 @@ export class ResponseWriter {
     return this.#isWriting
   }
 
+  /** Whether a written part is not flushed yet. */
   get isFlushing(): boolean {
     return this.#onFlushed !== undefined
   }
@@ -70,7 +71,7 @@ export class ResponseWriter {
   isLate(now: number): boolean {
     if (!this.isFlushing) return false
     const { timeoutMs } = this.#options
-    const wholeMsMax = timeoutMs + (this.#flushedBytes * 1000) / RATE_MIN
+    const wholeMsMax = timeoutMs + (this.#flushedBytes * 1000) / BYTES_PER_SECOND_MIN
     return now > this.#partBufferedAt + timeoutMs || now > (this.#bufferedAt ?? now) + wholeMsMax
   }
 
@@ -84,8 +85,8 @@ export class ResponseWriter {
     writeMessage(socket, head, body)
     const buffered = socket.writableLength
     if (buffered === 0) return undefined
-    // Most writes are flushed immediately, and a callback would only take time. If this write is not, an empty
-    // write with a callback follows.
+    // A callback for every write would cost time, and most writes are flushed immediately. For a write that is not, an
+    // empty write adds the callback.
     socket.write('', () => this.#onFlushed?.())
     return this.#untilFlushed(buffered)
   }
@@ -97,7 +98,7 @@ export class ResponseWriter {
     this.#flushedBytes = 0
   }
 
-  /** Must be called before the connection is reset: its buffered bytes are then discarded. */
+  /** Must be called before the connection is reset, which discards the buffered bytes. */
   releaseBytes(): void {
     this.#bytes = 0
   }

@@ -1,6 +1,6 @@
 /**
- * The lifecycle of a process, the same for gateway and backend: settings, logger, ready line, signals and
- * draining. No other module decides when the process ends.
+ * The lifecycle of a process, the same for gateway and backend: settings, logger, signals and draining, and the ready
+ * line, which the process prints when it listens. No other module decides when the process ends.
  */
 import cluster from 'node:cluster'
 import { parseArgs } from 'node:util'
@@ -40,7 +40,7 @@ export const PROCESS_SETTINGS = {
 type Schema = Record<string, Setting<unknown>> & typeof PROCESS_SETTINGS
 
 export interface Running<S> {
-  /** A TCP port or the path of a Unix socket. */
+  /** The TCP port or the path of the Unix socket for calls, and the port for health checks and metrics. */
   readonly listening: {
     readonly port?: number
     readonly socket?: string
@@ -57,7 +57,10 @@ export interface ProcessOptions<S extends Schema> {
   /** Printed by `--help`, before the settings. */
   readonly description: string
   readonly schema: S
-  /** Every variable with this prefix must be a setting of this process, except those in `foreign`. */
+  /**
+   * Every environment variable with this prefix must be a setting of this process, except those in `foreign`, which are
+   * settings of other processes. Without this, a mistyped name would silently have no effect.
+   */
   readonly prefix: string
   readonly foreign?: readonly string[]
   /** Settings that SIGHUP applies while the process runs. */
@@ -68,10 +71,10 @@ export interface ProcessOptions<S extends Schema> {
 }
 
 /**
- * Runs until SIGTERM or SIGINT, then drains; a second signal ends the process immediately. On SIGHUP, the process
- * again reads the files that settings name. Exit codes: 0 after a drain, `--help` or `--check-config`; 1 if the
- * process failed, or ended before it was drained; 2 if the arguments or settings are wrong. If the log cannot be
- * written because its reader has stopped, SIGKILL ends the process.
+ * Runs until SIGTERM or SIGINT, then drains. A second signal, or a signal before the process listens, ends the process
+ * immediately. On SIGHUP, the process again reads the files that settings name. Exit codes: 0 after a drain, `--help`
+ * or `--check-config`; 1 if the process failed, or ended before it was drained; 2 if the arguments or settings are
+ * wrong. If the log cannot be written because its reader has stopped, SIGKILL ends the process.
  */
 export async function runProcess<S extends Schema>(options: ProcessOptions<S>): Promise<void> {
   const settings = readCommandLine(options)
@@ -90,11 +93,11 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
   let reload: (() => void) | undefined
   let isReloadPending = false
   process.on('SIGHUP', () => {
-    // During the start, the files may have changed after they were read.
+    // If the process is still starting, it reloads after the start: the files may have changed since they were read.
     if (reload === undefined) isReloadPending = true
     else reload()
   })
-  const stopEndingOnSignal = endOnSignal()
+  const restoreSignals = endOnSignal()
   let running: Running<SettingsOf<S>>
   try {
     running = await options.start(settings, log)
@@ -104,7 +107,7 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
   }
   reload = createReload(options, settings, running, log)
   if (isReloadPending) reload()
-  stopEndingOnSignal()
+  restoreSignals()
   drainOnSignal(() => running.drain(), processSettings.DRAIN_TIMEOUT_MS, log)
   // The ready line comes last: its reader may send a signal immediately, and the handlers must exist by then.
   process.stdout.write(`${JSON.stringify({ listening: running.listening })}\n`)
@@ -139,7 +142,7 @@ function createReload<S extends Schema>(
       if (ignored.length > 0)
         log.warn({ settings: ignored }, 'changed settings take effect after a restart')
       log.info({ changed: changed.filter((name) => reloadable.includes(name)) }, 'reloaded')
-      // Settings that need a restart are reported at each reload.
+      // Ignored settings keep their current values here, so that each reload reports them until the restart.
       current = { ...fresh, ...Object.fromEntries(ignored.map((name) => [name, current[name]])) }
     } catch (error) {
       log.error({ err: error }, 'settings not reloaded: the previous settings stay in use')
@@ -148,9 +151,9 @@ function createReload<S extends Schema>(
 }
 
 /**
- * Lets SIGTERM and SIGINT end the process during its start. Returns a function that undoes this. Most processes need no
- * listener for this. In a container, however, the process has the id 1, and Linux ignores signals to such a process
- * unless it has a listener for them.
+ * Makes SIGTERM and SIGINT end the process during its start. Returns a function that undoes this. Usually, these
+ * signals end a process that has no listener for them. In a container, however, the process has the id 1, and Linux
+ * ignores signals to such a process unless it has a listener for them.
  */
 function endOnSignal(): () => void {
   if (process.pid !== 1) return () => {}

@@ -9,13 +9,19 @@ import { loggedStage, readFacts } from '../planning/facts.ts'
 import { stageAfter } from '../planning/ladder.ts'
 import { setNextRun } from './leases.ts'
 
-/** The next action of a paused invoice is the end of its pause, and remains. */
-const CHASED_NOW = ['active'] as const
+/**
+ * The statuses of chasing with which sending changes the next action and the reason for which chasing is blocked. In a
+ * paused invoice, these are the end and the reason of the pause, which must remain.
+ */
+const ACTIVE = ['active'] as const
 
-/** Chasing continues with the next stage after a pause, e.g. because of a dispute. */
-const CHASED_LATER = ['active', 'paused'] as const
+/** The statuses of chasing with which sending changes the next stage: after a pause, chasing continues with it. */
+const ACTIVE_OR_PAUSED = ['active', 'paused'] as const
 
-/** If a report of delivery has arrived, the message also becomes `delivered`. */
+/**
+ * Marks the message as sent, and as delivered if the report of its delivery has arrived already. For each of its
+ * invoices, stores the stage that was sent and the stage that follows.
+ */
 export async function markSent(
   tx: Transaction,
   message: MessageRow,
@@ -35,23 +41,24 @@ export async function markSent(
   const byStage = Map.groupBy(readFacts(reminder.facts).invoices, ({ stage }) => stage)
   for (const [stage, invoices] of byStage) {
     const ids = invoices.map(({ id }) => id)
+    // Null for `courtesy`, which is not shown as a stage of the invoice.
     const shownStage = loggedStage(stage)
     await tx
       .updateTable('invoices')
       .set({
         ...(shownStage === null ? {} : { chasing_stage: shownStage }),
-        // An earlier attempt may have a later time, if the clock was set back since.
+        // The stored time can be later than now, if the clock was set back since.
         chasing_last_message_at: sql<string>`case
           when chasing_last_message_at > ${at} then chasing_last_message_at
           else ${at}
         end`,
         chasing_next_stage: ifChasing(
-          CHASED_LATER,
+          ACTIVE_OR_PAUSED,
           'chasing_next_stage',
           stageAfter(stage) ?? null,
         ),
-        chasing_next_action_at: ifChasing(CHASED_NOW, 'chasing_next_action_at', null),
-        chasing_blocked_reason: ifChasing(CHASED_NOW, 'chasing_blocked_reason', null),
+        chasing_next_action_at: ifChasing(ACTIVE, 'chasing_next_action_at', null),
+        chasing_blocked_reason: ifChasing(ACTIVE, 'chasing_blocked_reason', null),
         ...stampOf(tx, at),
       })
       .where('account_id', '=', message.account_id)
@@ -61,8 +68,8 @@ export async function markSent(
 }
 
 /**
- * Sets the value only if the invoice still has one of the statuses of chasing: a payment, for example, may have paused or
- * stopped chasing meanwhile.
+ * Returns the value if the invoice is still open and has one of these statuses of chasing, otherwise the stored value
+ * of the column: a payment, for example, may have paused or stopped chasing since the message was planned.
  */
 function ifChasing<T extends string | null>(
   statuses: readonly InvoiceRow['chasing_status'][],

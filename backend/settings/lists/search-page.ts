@@ -28,11 +28,14 @@ import type { TimeContext } from '../shell/words.ts'
 const PATH = '/settings/search'
 /** How many results of each kind the page shows at most. */
 const SHOWN_MAX = 8
-/** Messages are read for only this many of the invoices found, and this many of the customers found. */
+/**
+ * Messages are read for only this many of the invoices found, and for this many of the customers found, because each
+ * invoice and each customer needs a query. The search does not look for words in messages.
+ */
 const MESSAGE_SOURCES_MAX = 3
 
-/** How many customers a search finds at most. The page shows those with the oldest due dates. */
-const FOUND_MAX = 200
+/** How many customers are found at most. Of these, the page shows the `SHOWN_MAX` with the oldest due dates. */
+const CUSTOMERS_FOUND_MAX = 200
 
 const ANY_AMOUNT = { min: undefined, max: undefined }
 const ANY_INVOICE: InvoiceSearch = {
@@ -52,6 +55,7 @@ export const searchPages: readonly SessionPage[] = [
       const { id: accountId, timezone } = session.account
       const text = (parseListQuery(query, ['q']).value('q') ?? '').trim()
       const today = todayIn(timezone, now)
+      // The search terms and the due dates by which customers are found and sorted are updated in the background.
       await updateTotalsOf(database, accountId)
       const found = text === '' ? NOTHING : await find(database.read, accountId, text, today)
       const names = await readCustomerNames(database.read, accountId, [
@@ -88,11 +92,11 @@ const NOTHING: Found = { customers: [], invoices: [], payments: [], messages: []
 async function find(read: Reader, accountId: string, text: string, today: string): Promise<Found> {
   const firstPage = { after: undefined, limit: SHOWN_MAX }
   const [debtors, invoices, payments] = await Promise.all([
-    findDebtorsByWords(read, accountId, text, FOUND_MAX),
+    findDebtorsByWords(read, accountId, text, CUSTOMERS_FOUND_MAX),
     searchInvoices(read, accountId, { ...ANY_INVOICE, number: text }, today, firstPage),
     searchPayments(read, accountId, { ...ANY_PAYMENT, reference: text }, firstPage),
   ])
-  // Only the sort by the amount owed needs a currency.
+  // In the view `active`, a search also finds archived customers. Only the sort by the amount owed needs a currency.
   const customers = await listDirectory(read, accountId, {
     ...{ view: 'active', sort: 'due', currency: '', ids: debtors.ids, today },
     ...firstPage,

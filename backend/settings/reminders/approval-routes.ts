@@ -14,7 +14,7 @@ import {
   findPendingApproval,
   listPendingApprovals,
   type PendingApproval,
-  readHistory,
+  readStatusHistory,
 } from '../../reminders/approvals.ts'
 import { earliestSendingTime } from '../../reminders/sending-time.ts'
 import { takeBackDecision } from '../../reminders/take-back-decision.ts'
@@ -199,7 +199,7 @@ async function readView(
   const ids = approval.invoices.map((invoice) => invoice.id)
   const [invoices, history, otherMessages, details, account, debtor] = await Promise.all([
     findInvoices(read, accountId, ids),
-    readHistory(read, accountId, id),
+    readStatusHistory(read, accountId, id),
     // This fetches one message more, because this reminder itself may be one of the newest messages.
     listMessages(read, accountId, { debtor_id }, newestRows(OTHER_MESSAGES_MAX + 1)),
     readPaymentDetails(read, accountId),

@@ -15,7 +15,7 @@ import {
   readInvoiceIdsByMessage,
 } from '../../messages/messages.ts'
 import { renderMessage } from '../../messages/representation.ts'
-import { readHistory } from '../../reminders/approvals.ts'
+import { readStatusHistory } from '../../reminders/approvals.ts'
 import { notFound } from '../shell/faults.ts'
 import { listOf, pageNewestFirst, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import { readCustomerNames } from '../shell/names.ts'
@@ -84,7 +84,7 @@ export const messagePages: readonly SessionPage[] = [
       const invoiceIds = (await readInvoiceIdsByMessage(read, accountId, [id])).get(id) ?? []
       const [invoices, history, names, messageHtml] = await Promise.all([
         invoiceIds.length === 0 ? [] : findInvoices(read, accountId, invoiceIds),
-        readHistory(read, accountId, id),
+        readStatusHistory(read, accountId, id),
         readCustomerNames(read, accountId, [row]),
         findMessageHtml(read, accountId, id),
       ])

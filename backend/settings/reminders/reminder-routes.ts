@@ -18,16 +18,16 @@ const PATH = '/settings/reminders'
 const DAYS_DEFAULT = 14
 const DAYS_MAX = 31
 
-/** The page is shown after this time with what is known by then. */
+/** After this time, the page is shown even if the preview is still being computed. */
 const PAGE_WAIT_MS = 1000
-/** A script gets 503 after this time; the timeout of gateways is ten seconds. */
+/** After this time, a script gets 503. This is well before the gateway's timeout of ten seconds. */
 const JSON_WAIT_MS = 5000
 
 /**
- * Until there is a preview, the page shows how many customers get a reminder on each day. For this, it reads this many
- * invoices at most.
+ * Until there is a preview, the page shows how many customers have a reminder scheduled on each day. To count them, it
+ * reads at most this many invoices.
  */
-const SCHEDULED_MAX = 20_000
+const SCHEDULED_INVOICES_MAX = 20_000
 
 export function reminderPages(pageWaitMs = PAGE_WAIT_MS): readonly SessionPage[] {
   const previews = createPreviews()
@@ -49,10 +49,14 @@ export function reminderPages(pageWaitMs = PAGE_WAIT_MS): readonly SessionPage[]
         if (isComputing && wantsJson) throw previewNotReady()
         const scheduled =
           preview === undefined
-            ? await countUpcomingDebtors(read, session.account, now, { days, max: SCHEDULED_MAX })
+            ? await countUpcomingDebtors(read, session.account, now, {
+                days,
+                max: SCHEDULED_INVOICES_MAX,
+              })
             : undefined
         const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
         const awaitingApproval = await countAwaitingApproval(read, accountId)
+        // `listCurrenciesWithoutPaymentDetails` reads the totals.
         await updateTotalsOf(database, accountId)
         const oldInvoices = await readOldInvoices(read, accountId)
         const currenciesWithoutPaymentDetails = await listCurrenciesWithoutPaymentDetails(
@@ -79,7 +83,10 @@ function previewNotReady(): Problem {
   )
 }
 
-/** With the parameter `day`, the page shows the reminders of this day only. Throws `Problem` 400. */
+/**
+ * With the parameter `day`, the page shows the reminders of this day only; the JSON always contains those of all days.
+ * Throws `Problem` 400.
+ */
 function parseQuery(query: URLSearchParams): { days: number; day: string | undefined } {
   for (const name of query.keys()) {
     if (name !== 'days' && name !== 'day') {

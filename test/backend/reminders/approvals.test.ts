@@ -5,7 +5,7 @@ import {
   decideApproval,
   listPendingApprovals,
   type PendingApproval,
-  readHistory,
+  readStatusHistory,
 } from '../../../backend/reminders/approvals.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
@@ -49,7 +49,7 @@ t.test('an approval shows text, recipient, amount and history of its reminder', 
   await decide(engine, approval.message.id, { approve: true, seenDigest: approval.contentDigest })
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   const { read } = engine.testAccount.backend.database
-  const history = await readHistory(read, engine.testAccount.accountId, approval.message.id)
+  const history = await readStatusHistory(read, engine.testAccount.accountId, approval.message.id)
   t.strictSame(
     history.map(({ status }) => status),
     ['awaiting_approval', 'approved', 'sending', 'sent'],

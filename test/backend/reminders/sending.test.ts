@@ -3,7 +3,7 @@ import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { disputeInvoice } from '../../../backend/invoices/actions.ts'
 import type { Mailer } from '../../../backend/mail/mail.ts'
-import { readHistory } from '../../../backend/reminders/approvals.ts'
+import { readStatusHistory } from '../../../backend/reminders/approvals.ts'
 import { changeChasingSettings } from '../../../backend/reminders/chasing-settings.ts'
 import { DEFAULT_LADDER } from '../../../backend/reminders/planning/ladder.ts'
 import { sendRound } from '../../../backend/reminders/sending/send-worker.ts'
@@ -179,7 +179,7 @@ t.test('the history of a delayed message says why it is delayed', async (t) => {
   const { backend, accountId } = engine.testAccount
   const lastDetailOf = async (stage: string) => {
     const message = (await engine.messages()).findLast((candidate) => candidate.stage === stage)
-    const history = await readHistory(backend.database.read, accountId, String(message?.id))
+    const history = await readStatusHistory(backend.database.read, accountId, String(message?.id))
     return history.at(-1)?.detail
   }
   const { debtor_id } = await engine.createInvoiceAwaitingApproval()
