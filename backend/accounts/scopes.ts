@@ -28,13 +28,13 @@ export function parseScopes(names: readonly string[]): Scope[] {
   return SCOPES.filter((scope) => names.includes(scope))
 }
 
-/** Parses a column that contains scopes as a JSON array. */
+/** Parses a column that contains scopes as a JSON array. Ignores names that are not scopes of this version. */
 export function readScopes(column: string): Scope[] {
   const names: unknown = JSON.parse(column)
   return SCOPES.filter((scope) => Array.isArray(names) && names.includes(scope))
 }
 
-/** Returns the granted scopes that the account allows at present; an allowance of `null` allows all. */
+/** Returns the granted scopes that the account allows. `allowance` is the column `scope_allowance`; null allows all. */
 export function effectiveScopes(granted: readonly Scope[], allowance: string | null): Scope[] {
   if (allowance === null) return [...granted]
   const allowed = readScopes(allowance)

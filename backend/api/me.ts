@@ -13,6 +13,7 @@ const RATE_LIMIT_WINDOW_SECONDS = 3600
 export const meOperation: Operation = {
   operationId: 'getMe',
   async respond({ query, caller }) {
+    // Rejects every query parameter, because this operation has none.
     parseQuery({}, parametersOf(query))
     return { status: 200, body: JSON.stringify(renderMe(caller)), headers: {} }
   },

@@ -37,7 +37,7 @@ import {
 } from './keyset.ts'
 
 /** The number of rows of the first scan on SQLite. Each further scan reads twice as many rows. */
-const SCAN_MIN = 1000
+const FIRST_SCAN_ROWS_SQLITE = 1000
 
 /**
  * How many matches are counted per row of a scan if the matches are in the order of creation and the scan is not. SQLite
@@ -46,7 +46,7 @@ const SCAN_MIN = 1000
 const COUNTED_IN_STORED_ORDER = 2
 
 /** The number of rows of the only scan on PostgreSQL, which takes some milliseconds. */
-const SCAN_WITH_STATISTICS = 5000
+const SCAN_ROWS_POSTGRES = 5000
 
 interface List<V> {
   readonly table: ListTable
@@ -75,11 +75,11 @@ export async function readPage<
   const { table, selectiveFilters } = list
   const values = withImpliedLimits(list.values, page.sort)
   const hasStatistics = reader.getExecutor().adapter instanceof PostgresAdapter
-  const { scanned, times, others } = indexesOf({ ...list, values }, page.sort)
+  const { scanned, timeFilters, otherFilters } = planScan({ ...list, values }, page.sort)
   const scan: Scan<Row> = {
     accountTable: { table, accountId: values.accountId },
     scanned,
-    filters: [...times, ...others],
+    filters: [...timeFilters, ...otherFilters],
     async readPart(part) {
       const { variant, bounds } = splitPage(part)
       return await read({ ...values, ...bounds }, variant)
@@ -87,12 +87,13 @@ export async function readPage<
   }
   if (isAnyDefined(...selectiveFilters)) return await scan.readPart(page)
   if (hasStatistics) {
-    // The statistics are those of columns: an expression would hide from the database how many rows match.
+    // PostgreSQL may look up every column. It has statistics of columns, but not of the expressions by which conditions
+    // keep SQLite from using an index.
     const onlyIndexes = [page.sort, ...[scanned, ...scan.filters].map(({ column }) => column)]
-    const planned = { ...page, onlyIndexes }
-    return times.length === 0
-      ? await scan.readPart(planned)
-      : await scanWithStatistics(reader, scan, planned)
+    const pageWithStatistics = { ...page, onlyIndexes }
+    return timeFilters.length === 0
+      ? await scan.readPart(pageWithStatistics)
+      : await scanBeforeSorting(reader, scan, pageWithStatistics)
   }
   return scan.filters.length === 0
     ? await scan.readPart(page)
@@ -107,28 +108,34 @@ interface Scan<Row> {
   readPart(part: Page): Promise<Row[]>
 }
 
-async function scanWithStatistics<Row>(
+/**
+ * For PostgreSQL: scans some rows. If the page is not full then, and more rows remain, reads the whole page by the
+ * method that PostgreSQL chooses.
+ */
+async function scanBeforeSorting<Row>(
   reader: Reader,
   { accountTable, scanned, readPart }: Scan<Row>,
   page: Page,
 ): Promise<Row[]> {
   const scan = { ...page, ...scanned }
-  const end = await findPosition(reader, accountTable, scan, SCAN_WITH_STATISTICS)
+  const end = await findPosition(reader, accountTable, scan, SCAN_ROWS_POSTGRES)
+  // PostgreSQL scans, because it may look up no other column in an index.
   const onlyIndexes = [page.sort, scanned.column]
   const rows = await readPart({ ...page, onlyIndexes, ...(end && { end }) })
   return end === undefined || rows.length === page.fetch ? rows : await readPart(page)
 }
 
+/** For SQLite: alternately counts matches of the filters and scans rows, as described at the top. */
 async function scanAndCount<Row extends { readonly id: string }>(
   reader: Reader,
   { accountTable, scanned, filters: all, readPart }: Scan<Row>,
   page: Page,
 ): Promise<Row[]> {
-  /** By id, because a row that changes meanwhile may be read twice. */
+  /** The rows by their ids, because a row that changes meanwhile may be read twice. */
   const found = new Map<string, Row>()
   let filters = all
   let rest = page
-  for (let count = SCAN_MIN; ; count *= 2) {
+  for (let count = FIRST_SCAN_ROWS_SQLITE; ; count *= 2) {
     const uncounted = await Promise.all(
       filters.map((filter) => skipRows(reader, accountTable, filter, count, page.sort)),
     )
@@ -162,7 +169,10 @@ interface IndexSection {
 /** A filter and the sections of an index of the column that contain all its matches. */
 export interface IndexedFilter {
   readonly column: string
-  /** If a filter of a list has none, all rows match. If `skipRows` returns none, all matches have been counted. */
+  /**
+   * Without sections, a filter of a list matches all rows. If `skipRows` returns a filter without sections, all its
+   * matches have been counted.
+   */
   readonly sections: readonly IndexSection[]
 }
 
@@ -189,19 +199,26 @@ export function rangeFilter(
   return { column, sections: [{ sort: column, range: [column, since, before] }] }
 }
 
-/** Returns the section of an index that contains all matches in the order of the list, and the other filters. */
-function indexesOf<V extends AnyTimeFilters>({ values, broadFilters }: List<V>, sort: string) {
+/**
+ * Chooses the section of an index to scan: it contains all matches in the order of the list. Also returns the filters
+ * that the section does not imply.
+ */
+function planScan<V extends AnyTimeFilters>({ values, broadFilters }: List<V>, sort: string) {
   const ranges = timeRangesOf(values)
   const range = ranges.find(([column]) => column === sort)
-  const times = ranges.filter((other) => other !== range).map((other) => rangeFilter(...other))
+  const timeFilters = ranges
+    .filter((other) => other !== range)
+    .map((other) => rangeFilter(...other))
   const inOrder = broadFilters.find(
     ({ sections: { length, 0: first } }) => length === 1 && first?.sort === sort,
   )
-  const others = broadFilters.filter((filter) => filter !== inOrder && filter.sections.length > 0)
+  const otherFilters = broadFilters.filter(
+    (filter) => filter !== inOrder && filter.sections.length > 0,
+  )
   return {
     scanned: { column: inOrder?.column ?? sort, sort, ...inOrder?.sections[0], range },
-    times,
-    others,
+    timeFilters,
+    otherFilters,
   }
 }
 
@@ -287,7 +304,7 @@ const readPosition = preparedPage(
           ...isInLiterals(variant.column, variant.literals),
           ...literally(variant.condition),
           // The index of a column that can be null omits rows without a value. Without this condition, SQLite would not
-          // use it for the comparison of (column, id) with a position.
+          // use this index for the comparison of (column, id) with a position.
           sql<SqlBool>`${sql.ref(page.sort)} is not null`,
           ...withinSorted(page, values.since, values.before),
           ...withinBounds(page),
@@ -308,18 +325,18 @@ export function selectPage<Row>(
   page: Page,
   conditions: readonly Condition[],
 ): Compilable<Row> {
-  const whole = columns.map((column) => sql.ref(column).as(column))
+  const selected = columns.map((column) => sql.ref(column).as(column))
   const found = reader
     .selectFrom(table)
     .where((eb) => eb.and([...conditions]))
     .orderBy(orderOf(page))
     .limit(sql.lit(page.fetch))
-  const isSorted = page.onlyIndexes?.includes(page.sort) ?? true
-  if (isSorted) return found.select(whole).$castTo<Row>()
+  const isReadInOrder = page.onlyIndexes?.includes(page.sort) ?? true
+  if (isReadInOrder) return found.select(selected).$castTo<Row>()
   // Sorting ids takes a fraction of the time of sorting whole rows.
   return reader
     .selectFrom(table)
-    .select(whole)
+    .select(selected)
     .where('id', 'in', found.select('id'))
     .orderBy(orderOf(page))
     .limit(sql.lit(page.fetch))

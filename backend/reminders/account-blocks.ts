@@ -14,8 +14,9 @@ import { type ChasingAccount, readChasingAccounts } from './planning/planning-da
 const ROWS_MAX = 500
 
 /**
- * Detects accounts in which all reminders were blocked or unblocked. After a block, waiting messages become due now, so
- * that the send check suppresses them immediately. After an unblock, all debtors are planned again.
+ * Detects accounts in which all reminders were blocked or unblocked; with `accountId`, checks only this account. After
+ * a block, waiting messages become due now, so that the send check suppresses them immediately. After an unblock, all
+ * debtors are planned again.
  */
 export async function recordAccountBlocks(
   database: Database,
@@ -25,8 +26,8 @@ export async function recordAccountBlocks(
   let after = ''
   for (;;) {
     const all = database.read.selectFrom('accounts')
-    const ofAccount = accountId === undefined ? all : all.where('accounts.id', '=', accountId)
-    const rows = await ofAccount
+    const selected = accountId === undefined ? all : all.where('accounts.id', '=', accountId)
+    const rows = await selected
       .leftJoin('chasing_settings', 'chasing_settings.account_id', 'accounts.id')
       .select(['accounts.id', 'chasing_settings.blocked_by'])
       .where('accounts.id', '>', after)
@@ -50,7 +51,7 @@ export async function recordAccountBlocks(
 /** Returns the block to record for the account, which stops all its reminders; null if there is none. */
 export function blockOf({ row, switches }: ChasingAccount): ChasingSettingsRow['blocked_by'] {
   if (switches.some(({ isOn }) => isOn)) return 'kill_switch'
-  // A demo account is not recorded as blocked, because it would be blocked forever.
+  // The reminders of a demo account are not sent either. This is not recorded, because it never changes.
   return isReadOnly(row.status) ? 'account_read_only' : null
 }
 

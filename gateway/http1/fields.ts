@@ -16,8 +16,8 @@ const COLON = 58
 const LOWER_CASE = 32
 
 /**
- * Parses the lines of `text` from the offset `from` on. Returns names in lower case and values,
- * alternating. `text` is the beginning of `bytes`, decoded as Latin-1; a line end must follow it in `bytes`.
+ * Parses the lines of `text` from the offset `from` on. Returns names in lower case and values, alternating. `text` is
+ * the beginning of `bytes`, decoded as Latin-1. The CRLF of the last line is not in `text`, but follows in `bytes`.
  * Throws `Http1Error`.
  */
 export function parseFields(bytes: Uint8Array, text: string, from: number): string[] {

@@ -27,7 +27,7 @@ export interface KnownKey {
 
 /**
  * The reason why a key cannot be used. All reasons are final: a revoked or expired key never becomes valid
- * again, and no key is issued with a secret that was unknown.
+ * again, and an unknown key never comes into existence, because the secrets of new keys are random.
  */
 export type KeyVerdict = 'unknown' | 'revoked' | 'expired'
 

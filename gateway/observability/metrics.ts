@@ -92,7 +92,7 @@ export interface GatewayComponents {
   readonly backends: Backends
   readonly forwarder: Forwarder
   readonly pages: Pick<PagesProxy, 'waitingPages'>
-  readonly usage: Pick<UsageReporter, 'rejected'>
+  readonly usage: Pick<UsageReporter, 'rejectedReports'>
   readonly budget: Budget
   /** When the certificate in use expires, in milliseconds since the epoch; undefined without TLS. */
   certificateExpiresAt(): number | undefined
@@ -107,7 +107,7 @@ export function registerMetrics(metrics: Metrics, components: GatewayComponents)
   metrics.total(
     'receivables_gateway_usage_reports_rejected_total',
     'Usage reports that a backend did not accept and that the gateway has dropped.',
-    () => usage.rejected,
+    () => usage.rejectedReports,
   )
   if (certificateExpiresAt() === undefined) return
   metrics.gauge(

@@ -1,6 +1,6 @@
 /**
- * Reports two things to the backend that only the gateway knows: the calls of known keys that the gateway
- * itself rejected, and the rate-limit windows that have changed. The reports are for charts and pages; no
+ * Reports to the backend what only the gateway knows: the calls of known keys to which the gateway itself responded,
+ * usually with an error, and the rate-limit windows that have changed. The reports are for charts and pages; no
  * decision depends on them.
  */
 import { setTimeout as delay } from 'node:timers/promises'
@@ -29,6 +29,7 @@ const LAST_REPORTS_MS = 3_000
 
 export interface FinishedCall {
   readonly keyId: string | undefined
+  /** The result of the rate limit; undefined if it was not applied to the call, or if the key cannot be used (401). */
   readonly allowance: Allowance | undefined
   /** Whether the response comes from a backend, which has then counted the call. */
   readonly hasBackendResponse: boolean
@@ -39,7 +40,7 @@ export interface FinishedCall {
 export interface UsageReporter {
   record(call: FinishedCall, status: number): void
   /** The number of reports that backends have rejected since the start. */
-  readonly rejected: number
+  readonly rejectedReports: number
   /** Reports everything that waits to be reported, until a report fails or `LAST_REPORTS_MS` have passed. */
   close(): Promise<void>
 }
@@ -54,7 +55,7 @@ export function createUsageReporter(
   const refused = new Map<string, RefusedCalls & { calls: number }>()
   const errors = new Map<string, ErrorCount & { calls: number }>()
   let batch = 0
-  let rejected = 0
+  let rejectedReports = 0
   /**
    * A report that was sent but not acknowledged. It is sent again unchanged, and the backend recognizes the
    * repetition.
@@ -117,20 +118,21 @@ export function createUsageReporter(
     if (status !== 200 && !isRejection(status)) {
       throw new Error(`the backend responded to a usage report with ${status}`)
     }
-    if (status !== 200) dropRejected(status)
+    // A report that the backend rejected is dropped. Otherwise, it would block all later reports.
+    if (status !== 200) recordRejectedReport(status)
     unacknowledged = undefined
     return true
   }
 
-  /** A report that the backend cannot accept is dropped. Otherwise it would block all later reports. */
-  function dropRejected(status: number): void {
-    if (rejected === 0) {
+  /** Counts the report, and logs the first one. */
+  function recordRejectedReport(status: number): void {
+    if (rejectedReports === 0) {
       log.error(
         { status, gateway, batch },
         'a backend rejects usage reports, which are dropped: charts of rejected calls are incomplete; compare the versions of gateway and backend',
       )
     }
-    rejected++
+    rejectedReports++
   }
 
   let reporting = Promise.resolve(false)
@@ -146,8 +148,8 @@ export function createUsageReporter(
 
   return {
     record,
-    get rejected() {
-      return rejected
+    get rejectedReports() {
+      return rejectedReports
     },
     async close() {
       clearInterval(timer)
@@ -172,8 +174,8 @@ async function repeatFor(ms: number, work: () => Promise<boolean>): Promise<void
 }
 
 /**
- * Whether the same report would be rejected again. A 404 does not count: a backend responds with it if the
- * secret is wrong, which operators can correct.
+ * Whether the same report would be rejected again. A 404 does not count: a backend responds with it if
+ * `GATEWAY_SECRET` is wrong, which operators can correct.
  */
 function isRejection(status: number): boolean {
   return [400, 409, 413, 415, 422].includes(status)

@@ -23,7 +23,7 @@ const ADDRESS_TIMEOUT_MS = 100
 const HANDSHAKE_TIMEOUT_MS = 2 * CONNECT_TIMEOUT_MS
 /** How long a connection that is being closed waits for Redis to close its side. */
 const DISCONNECT_TIMEOUT_MS = 50
-/** The minimum time between two attempts to connect. */
+/** The time between two attempts to connect: it grows with each failure, from the minimum to the maximum. */
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 250
 /**
@@ -151,9 +151,9 @@ function watchFailovers(
       retryStrategy: () => SENTINEL_RECONNECT_MS,
     })
     watch.on('error', () => {})
-    watch.on('message', (_, switched: string) => {
+    watch.on('message', (_, message: string) => {
       // The message has the name of the master, its old host and port, and its new host and port.
-      const [name, , , host = '', port] = switched.split(' ')
+      const [name, , , host = '', port] = message.split(' ')
       if (name === master) onFailover(host, Number(port))
     })
     watch.subscribe('+switch-master').catch(() => {})
@@ -255,7 +255,7 @@ function slotOf(name: string): number {
 
 /**
  * Reconnects if the handshake with Redis takes too long after the connection was opened. ioredis itself has no
- * such limit.
+ * such limit. A stall of this process hardly counts, see `responsive-timeout.ts`.
  */
 function limitHandshake(redis: Redis): void {
   let cancel = () => {}

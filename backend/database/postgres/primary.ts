@@ -151,7 +151,7 @@ export class Primary {
     if (url !== this.#url) stream.destroy()
   }
 
-  /** Closes every connection, because the server has rejected a write. */
+  /** Closes every connection, so that new ones are opened. Called when the server has rejected a write. */
   reconnect(): void {
     this.#endConnections(() => true)
   }
@@ -165,8 +165,8 @@ export class Primary {
 
   async #choose(): Promise<void> {
     await Promise.all(this.#servers.map((server) => this.#poll(server)))
-    const writable = this.#servers.some(({ state }) => state?.isStandby === false)
-    if (writable) return
+    const isAnyWritable = this.#servers.some(({ state }) => state?.isStandby === false)
+    if (isAnyWritable) return
     await this.close()
     throw new Error(
       `No database server accepts writes: ${this.#servers.map(describeFailure).join('; ')}`,
@@ -185,15 +185,17 @@ export class Primary {
 
   async #poll(server: Server): Promise<void> {
     const from = performance.now()
-    const received = this.#receivedBy(server.url)
+    const received = this.#bytesReceivedFrom(server.url)
     try {
       const isNew = server.client === undefined
       server.client ??= await this.#connect(server.url)
       server.state = await readState(server.client, this.#servers.length > 1, this.#clock)
       server.failure = undefined
-      // By now, the other connections have had the time of two polls to receive pending responses.
+      // After a reconnect, silent connections are closed only after the second poll: by then, the other connections
+      // have had time to receive pending responses.
       if (!isNew) this.#endSilent(server)
     } catch (error) {
+      // Only a timeout means that the server is silent. A timer can be a millisecond early.
       if (performance.now() - from >= RESPONSE_MS_MAX - 1) server.receivedBefore ??= received
       // The end is not awaited, since the connection may hang.
       void server.client?.end().catch(() => {})
@@ -244,7 +246,7 @@ export class Primary {
     this.#endConnections((at) => at !== url)
   }
 
-  #receivedBy(url: string): Map<Client, number> {
+  #bytesReceivedFrom(url: string): Map<Client, number> {
     const received = new Map<Client, number>()
     for (const [client, at] of this.#clients) {
       if (at === url) received.set(client, client.connection.stream.bytesRead)
@@ -301,7 +303,8 @@ async function readState(
   return {
     isStandby: standby,
     timeline: Number.parseInt(timeline || '0', 16),
-    // Any time between sending and receiving is possible, e.g. if this process was suspended in between.
+    // The server may have read its clock at any time between sending and receiving. Therefore, only a time outside of
+    // this interval counts as a difference.
     clockAheadMs: Math.min(0, time - sentAt) + Math.max(0, time - receivedAt),
     // Without synchronous standbys, no commit waits, so the second query, which takes ten times as long, is not
     // needed.
