@@ -1,7 +1,7 @@
 /**
  * Readers of one SQLite file. The round trip to SQLite's thread takes several times as long as a small read, and the
- * transfer of each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text,
- * and reads of one turn of the event loop with the same SQL text are sent as one statement. This statement receives the
+ * transfer of each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text of
+ * arrays (with the names of the columns, the JSON would be twice as long), and reads of one turn of the event loop with the same SQL text are sent as one statement. This statement receives the
  * parameters of all reads as JSON and runs the query once for all reads with equal parameters. For pages of lists, it
  * contains one subquery for each different page instead.
  */
@@ -46,6 +46,12 @@ interface Group {
   readonly reads: Read[]
 }
 
+interface Statement {
+  readonly sql: string
+  /** Returns a row, whose values in the JSON are in the order of the columns. */
+  readonly toRow: (values: readonly unknown[]) => never
+}
+
 interface SqliteReadersOptions {
   /** Called before each read. */
   readonly assertUsable?: () => void
@@ -64,7 +70,7 @@ export class SqliteReaders implements DatabaseConnection {
   readonly #readsMax: number
   /** Waiting groups by query text, the longest waiting first. */
   readonly #waiting = new Map<string, Group>()
-  readonly #statements = new LRUCache<string, string>({ max: STATEMENTS_MAX })
+  readonly #statements = new LRUCache<string, Statement>({ max: STATEMENTS_MAX })
   #isSendScheduled = false
   #pauseTimer: NodeJS.Timeout | undefined
 
@@ -165,16 +171,19 @@ export class SqliteReaders implements DatabaseConnection {
     const [first = []] = distinct
     // The statement for two lists of parameters serves any larger number, but that for pages contains each page.
     const count = isPage ? distinct.length : Math.min(distinct.length, 2)
-    const statement =
+    const { sql: text, toRow } =
       this.#statements.get(cacheKey(sql, count)) ??
       (await this.#makeStatement(reader, sql, isPage, count, first))
     const parameters = isPage || count === 1 ? distinct.flat() : [JSON.stringify(distinct)]
     const { rows } = await reader.executeQuery<Record<string, string>>(
-      CompiledQuery.raw(statement, parameters),
+      CompiledQuery.raw(text, parameters),
     )
     const texts = isPage ? Object.values(rows[0] ?? {}) : rows.map(({ found = '[]' }) => found)
     // Each caller gets rows of its own, which it may change.
-    return distinctIndexes.map((index): never[] => JSON.parse(texts[index] ?? '[]'))
+    return distinctIndexes.map((index) => {
+      const found: (readonly unknown[])[] = JSON.parse(texts[index] ?? '[]')
+      return found.map(toRow)
+    })
   }
 
   /**
@@ -187,23 +196,24 @@ export class SqliteReaders implements DatabaseConnection {
     isPage: boolean,
     count: number,
     parameters: readonly unknown[],
-  ): Promise<string> {
+  ): Promise<Statement> {
     const columns = await columnsOf(reader, sql, parameters)
-    const members = columns.map((name) => `'${name}', "${name}"`)
+    const values = columns.map((name) => `"${name}"`)
     const jsonOf = (query: string) =>
-      `select json_group_array(json_object(${members})) as found from (${query})`
+      `select json_group_array(json_array(${values})) as found from (${query})`
     const withParameters = (parameterOf: (n: number) => string) =>
       jsonOf(sql.replace(/\?(\d+)/g, (_, n) => parameterOf(Number(n))))
-    let statement = jsonOf(sql)
+    let text = jsonOf(sql)
     if (isPage) {
       const pages = Array.from({ length: count }, (_, page) =>
         withParameters((n) => `?${page * parameters.length + n}`),
       )
-      statement = `select ${pages.map((page, at) => `(${page}) as page_${at}`)}`
+      text = `select ${pages.map((page, at) => `(${page}) as page_${at}`)}`
     } else if (count > 1) {
       const together = withParameters((n) => `(params.value ->> ${n - 1})`)
-      statement = `select (${together}) as found from json_each(?) as params`
+      text = `select (${together}) as found from json_each(?) as params`
     }
+    const statement = { sql: text, toRow: compileToRow(columns) }
     this.#statements.set(cacheKey(sql, count), statement)
     return statement
   }
@@ -222,4 +232,13 @@ async function columnsOf(
   const text = `select found.* from (select 1) left join (${sql}) as found limit 1`
   const { rows } = await reader.executeQuery<object>(CompiledQuery.raw(text, [...parameters]))
   return Object.keys(rows[0] ?? {})
+}
+
+/**
+ * Compiles the function that returns a row. A compiled object literal is three times as fast as a loop over the names,
+ * which would take as long as reading the rows from the JSON.
+ */
+function compileToRow(columns: readonly string[]): Statement['toRow'] {
+  const members = columns.map((name, at) => `${JSON.stringify(name)}: values[${at}]`)
+  return new Function('values', `return { ${members} }`) as Statement['toRow']
 }
