@@ -5,7 +5,7 @@
  */
 import { type Kysely, sql } from 'kysely'
 import type { Database } from './database.ts'
-import { DERIVED_TABLES, readShapes, type Shape } from './shape.ts'
+import { DERIVED_TABLES, readTableShapes, type TableShape } from './shape.ts'
 
 /** SQLite accepts at most 32,766 parameters in one statement, PostgreSQL twice as many. */
 const PARAMETERS_MAX = 30_000
@@ -33,7 +33,7 @@ export interface CopiedTable {
 /** Throws if the target contains records that an interrupted copy cannot have left there. */
 export async function copyDatabase(options: CopyOptions): Promise<CopiedTable[]> {
   const { from, to, progress } = options
-  const all = await inTransaction(options[options.sqlite], readShapes)
+  const all = await inTransaction(options[options.sqlite], readTableShapes)
   const shapes = all.filter(({ name }) => !DERIVED_TABLES.includes(name))
   const copies = []
   for (const shape of shapes) copies.push({ shape, ...(await findResumePoint(from, to, shape)) })
@@ -81,7 +81,7 @@ function inTransaction<T>(database: Database, work: (tx: Tables) => Promise<T>):
  * (`done`), and the number of rows in the source (`total`). Throws if the source has a different number of rows up to
  * the last copied row.
  */
-async function findResumePoint(from: Database, to: Database, shape: Shape) {
+async function findResumePoint(from: Database, to: Database, shape: TableShape) {
   const last = await inTransaction(to, async (tx) => {
     const query = tx
       .selectFrom(shape.name)
@@ -99,7 +99,7 @@ async function findResumePoint(from: Database, to: Database, shape: Shape) {
   return { last, done, total: await count(from, shape) }
 }
 
-async function count(database: Database, shape: Shape, upTo?: Row): Promise<number> {
+async function count(database: Database, shape: TableShape, upTo?: Row): Promise<number> {
   const row = await inTransaction(database, (tx) => {
     const query = tx.selectFrom(shape.name).select(({ fn }) => fn.countAll().as('rows'))
     const bounded =
@@ -111,7 +111,7 @@ async function count(database: Database, shape: Shape, upTo?: Row): Promise<numb
   return Number(row.rows)
 }
 
-async function copyTable({ from, to, progress }: CopyOptions, shape: Shape, after?: Row) {
+async function copyTable({ from, to, progress }: CopyOptions, shape: TableShape, after?: Row) {
   let reading = readRows(from, shape, after)
   for (;;) {
     const rows = await reading
@@ -131,7 +131,7 @@ async function copyTable({ from, to, progress }: CopyOptions, shape: Shape, afte
   }
 }
 
-function readRows(from: Database, shape: Shape, after?: Row): Promise<readonly Row[]> {
+function readRows(from: Database, shape: TableShape, after?: Row): Promise<readonly Row[]> {
   const limit = Math.min(ROWS_MAX, Math.floor(PARAMETERS_MAX / shape.columns.length))
   return inTransaction(from, (tx) => {
     const query = tx.selectFrom(shape.name).selectAll().limit(limit)
@@ -144,28 +144,31 @@ function readRows(from: Database, shape: Shape, after?: Row): Promise<readonly R
 }
 
 /** Several columns are compared as one row value, for which both databases use the primary key's index. */
-function keyOf({ key }: Shape) {
+function keyOf({ key }: TableShape) {
   const columns = sql.join(key.map((column) => sql.ref(column)))
   return key.length === 1 ? columns : sql`(${columns})`
 }
 
-function valuesOf({ key }: Shape, row: Row) {
+function valuesOf({ key }: TableShape, row: Row) {
   const values = sql.join(key.map((column) => row[column]))
   return key.length === 1 ? values : sql`(${values})`
 }
 
-function orderOf({ key }: Shape, direction: 'asc' | 'desc') {
+function orderOf({ key }: TableShape, direction: 'asc' | 'desc') {
   return sql.join(key.map((column) => sql`${sql.ref(column)} ${sql.raw(direction)}`))
 }
 
 /** Compares the number of rows, the sums of numbers, and the lengths of texts. */
-async function compare(from: Database, to: Database, shape: Shape): Promise<CopiedTable> {
+async function compare(from: Database, to: Database, shape: TableShape): Promise<CopiedTable> {
   const [source, target] = await Promise.all([sum(from, shape), sum(to, shape)])
   const differing = Object.keys(source).filter((column) => source[column] !== target[column])
   return { name: shape.name, rows: Number(target['*']), differing }
 }
 
-async function sum(database: Database, shape: Shape): Promise<Readonly<Record<string, unknown>>> {
+async function sum(
+  database: Database,
+  shape: TableShape,
+): Promise<Readonly<Record<string, unknown>>> {
   const sums = shape.columns.map(({ name, isText }) => {
     const value = isText ? sql`length(${sql.ref(name)})` : sql.ref(name)
     // Sums are compared as text, since a sum of amounts may exceed the range of a number.

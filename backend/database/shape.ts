@@ -1,17 +1,20 @@
 /**
- * Reads the list of tables from SQLite, whose catalog is simple. Migrations create the same tables in
- * PostgreSQL.
+ * Reads the tables and their columns, for code that processes every table, such as the copy of a database. They are read
+ * from SQLite, whose catalog is simple. Migrations create the same tables in PostgreSQL.
  */
 import { type Kysely, sql } from 'kysely'
 
-export interface Shape {
+export interface TableShape {
   readonly name: string
   readonly columns: readonly { readonly name: string; readonly isText: boolean }[]
   /** The columns of the primary key, in order. */
   readonly key: readonly string[]
 }
 
-/** Tables that triggers and workers derive from the records. They are not copied: the target derives them again. */
+/**
+ * Tables that triggers and workers derive from the records. They are neither copied to another database, which derives
+ * them again, nor exported.
+ */
 export const DERIVED_TABLES: readonly string[] = [
   'ledger_changes',
   'due_totals',
@@ -22,14 +25,14 @@ export const DERIVED_TABLES: readonly string[] = [
 ]
 
 /** Returns the tables, each after the tables to which it refers. */
-export async function readShapes<T>(db: Kysely<T>): Promise<Shape[]> {
+export async function readTableShapes<T>(db: Kysely<T>): Promise<TableShape[]> {
   const tables = await sql<{ name: string }>`
     select name from sqlite_master
     where type = 'table' and name <> 'schema_migrations'
       and name not like 'sqlite\\_%' escape '\\' and name not like 'kysely\\_%' escape '\\'
     order by name
   `.execute(db)
-  const shapes = new Map<string, Shape>()
+  const shapes = new Map<string, TableShape>()
   const references = new Map<string, readonly string[]>()
   for (const { name } of tables.rows) {
     shapes.set(name, await readShape(db, name))
@@ -41,7 +44,7 @@ export async function readShapes<T>(db: Kysely<T>): Promise<Shape[]> {
       rows.map((row) => row.table).filter((table) => table !== name),
     )
   }
-  const ordered = new Map<string, Shape>()
+  const ordered = new Map<string, TableShape>()
   const add = (name: string) => {
     const shape = shapes.get(name)
     if (shape === undefined || ordered.has(name)) return
@@ -52,7 +55,7 @@ export async function readShapes<T>(db: Kysely<T>): Promise<Shape[]> {
   return [...ordered.values()]
 }
 
-async function readShape<T>(db: Kysely<T>, table: string): Promise<Shape> {
+async function readShape<T>(db: Kysely<T>, table: string): Promise<TableShape> {
   const { rows } = await sql<{ name: string; type: string; pk: number }>`
     select name, lower(type) as type, pk from pragma_table_info(${table}) order by cid
   `.execute(db)

@@ -78,7 +78,10 @@ function contentOf(mail: Email): InboundMail['content'] {
   return { kind: 'reply', subject, text: textOf(mail) }
 }
 
-/** Reports of a failed DKIM or DMARC check (RFC 6591) have the same form as complaints, but no recipient has complained. */
+/**
+ * Two other types of reports have the same form as complaints: reports that a mail is not spam, and reports that a DKIM or
+ * DMARC check has failed (RFC 6591).
+ */
 function isComplaint(fields: ReadonlyMap<string, string>): boolean {
   const type = fields.get('feedback-type')
   return type !== 'not-spam' && type !== 'auth-failure'
@@ -183,13 +186,15 @@ function reportedIds(mail: Email): string {
   ].join(' ')
 }
 
+/** The id of a message (`msg_`) or of a notice (`mlo_`). */
+const OUR_ID = /(?:msg|mlo)_[0-9A-HJKMNP-TV-Z]{26}/
+const REFERENCE = new RegExp(`${OUR_ID.source}|<[^<>\\s\\p{Cc}]{1,250}>`, 'gu')
+
 /** Ignores ids with control characters: no Message-ID has any, and PostgreSQL rejects a statement with a NUL. */
 function referencesIn(text: string): string[] {
-  const ids = text.match(/(?:msg|mlo)_[0-9A-HJKMNP-TV-Z]{26}|<[^<>\s\p{Cc}]{1,250}>/gu) ?? []
-  const withInnerIds = ids.flatMap((id) => [
-    id,
-    ...(/(?:msg|mlo)_[0-9A-HJKMNP-TV-Z]{26}/.exec(id) ?? []),
-  ])
+  const ids = text.match(REFERENCE) ?? []
+  // The Message-ID of a mail that this service sent contains the id of the message or notice.
+  const withInnerIds = ids.flatMap((id) => [id, ...(OUR_ID.exec(id) ?? [])])
   return [...new Set(withInnerIds)].slice(0, REFERENCES_MAX)
 }
 

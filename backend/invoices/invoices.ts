@@ -110,7 +110,10 @@ export async function createInvoice(
   return row
 }
 
-/** Returns the chasing fields of a draft, which is chased after it is finalized, or of an old invoice. */
+/**
+ * Returns the chasing fields of a draft, which is chased after it is finalized, or of an old invoice, which was past due
+ * when it was created.
+ */
 function notChased(chasing_blocked_reason: string | null) {
   return {
     chasing_status: 'stopped',
@@ -286,6 +289,7 @@ export async function findOpenInvoices(
     .selectFrom('invoices')
     .select(COLUMNS_WITHOUT_LINES)
     .select(sql<null>`null`.as('line_items'))
+    // The index of the debtor's open invoices is used: the account's index would find all invoices of the account.
     .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where('currency', '=', currency)

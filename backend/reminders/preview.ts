@@ -49,7 +49,7 @@ export interface PreviewedMessage {
 }
 
 /** How many debtors are read at a time, which limits the memory. */
-const DEBTORS_MAX = 200
+const DEBTORS_PER_BATCH = 200
 
 /** Limits the steps of the prediction for one debtor. A year of reminders needs far fewer steps. */
 const STEPS_MAX = 400
@@ -69,7 +69,7 @@ export async function previewReminders(
   for (;;) {
     const debtors = await selectOwingDebtors(reader, accountId, after)
       .selectAll()
-      .limit(DEBTORS_MAX)
+      .limit(DEBTORS_PER_BATCH)
       .execute()
     const last = debtors.at(-1)
     if (last === undefined) break
@@ -165,7 +165,7 @@ function afterMessage(
   refusal: Refusal | null,
 ): ChasedDebtor {
   const at = scheduledFor.toISOString()
-  const stages = new Map(invoices.map((covered) => [covered.id, covered.stage]))
+  const stages = new Map(invoices.map(({ id, stage }) => [id, stage]))
   const advance = (invoice: ChasedInvoice): ChasedInvoice => {
     const stage = stages.get(invoice.id)
     if (stage === undefined) return invoice
@@ -179,7 +179,7 @@ function afterMessage(
       chasing_blocked_reason: null,
       chasing_stage: loggedStage(stage) ?? invoice.chasing_stage,
       chasing_last_message_at: at,
-      taken: [...invoice.taken, stage],
+      takenStages: [...invoice.takenStages, stage],
     }
   }
   return {
@@ -192,7 +192,7 @@ function afterMessage(
 function describePlanned(
   { id, name, email }: DebtorRow,
   { invoices }: ChasedDebtor,
-  { stage, scheduledFor, invoices: covered }: PlannedMessage,
+  { stage, scheduledFor, invoices: plannedInvoices }: PlannedMessage,
   refusal: Refusal | null,
 ): PreviewedMessage {
   const byId = new Map(invoices.map((invoice) => [invoice.id, invoice]))
@@ -202,7 +202,7 @@ function describePlanned(
     debtorName: name,
     recipient: email,
     stage: loggedStage(stage),
-    invoices: covered.flatMap(({ id: invoiceId }) => {
+    invoices: plannedInvoices.flatMap(({ id: invoiceId }) => {
       const invoice = byId.get(invoiceId)
       if (invoice === undefined) return []
       const { number, due_date: dueDate, amount_due: amountDue, onAccount, currency } = invoice

@@ -1,4 +1,4 @@
-/** Runs the reminder engine in the backend's process. */
+/** Starts the two workers that plan reminders and send them. */
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
@@ -38,6 +38,7 @@ export function startReminders(options: RemindersOptions): Reminders {
     async round(signal) {
       const planned = await runPlanning({ database, log }, clock(), { allDebtors: false }, signal)
       if (planned.messages > 0) log.info(planned, 'reminders planned')
+      // The next round begins after `PLAN_EVERY_MS`.
       return undefined
     },
   })

@@ -213,7 +213,10 @@ export async function checkStillAdmin(
   throw new Problem('admin_required', 'You are no longer an Admin of this account.')
 }
 
-/** Throws `last_admin` if the account has no other Admin: without one, nobody could issue keys or appoint an Admin. */
+/**
+ * Throws `last_admin` if the user is the only active Admin of the account: without an Admin, nobody could issue keys or
+ * appoint an Admin.
+ */
 async function requireOtherAdmin(tx: Transaction, user: UserRow): Promise<void> {
   if (user.role !== 'admin' || user.status !== 'active') return
   // Without the lock, two Admins could be removed concurrently, each because the other remains.

@@ -63,9 +63,9 @@ export async function openPostgres(options: DatabaseOptions & { waitMsMax: numbe
   const { url, directUrl, openedBy, log, waitMsMax, connectionsMax = CONNECTIONS_MAX } = options
   const { progress = createLoggedProgress(log), clock = () => new Date() } = options
   const name = `receivables ${openedBy}`
-  const hasTimeLimits = openedBy !== 'migrator'
+  const isMigrator = openedBy === 'migrator'
   // A migrator bypasses the pooler, because the time limits of the pooler's role would abort long statements.
-  const hasPooler = directUrl !== undefined && hasTimeLimits
+  const hasPooler = directUrl !== undefined && !isMigrator
   const directUrls =
     directUrl === undefined ? parseServers(url) : parseServers(directUrl, 'DATABASE_DIRECT_URL')
   const isLongLived = openedBy === 'backend'
@@ -74,6 +74,7 @@ export async function openPostgres(options: DatabaseOptions & { waitMsMax: numbe
     ? new Primary({ urls: parseServers(url), log, name, hasPooler, isLongLived, clock })
     : direct
   const lockMsMax = Math.ceil(waitMsMax * LOCK_SHARE)
+  const hasTimeLimits = !isMigrator
   const session = { primary, log, name, waitMsMax, lockMsMax, hasTimeLimits, hasPooler }
   try {
     await direct.start()
@@ -117,14 +118,15 @@ class PostgresDatabase implements OpenDatabase {
   readonly #collapsingLog: CollapsingLog
   readonly #waitMsMax: number
   readonly #waits: DatabaseOptions['waits']
-  readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
+  /** The numbers of ended transactions, by outcome. */
+  readonly #outcomes = { committed: 0, rolledBack: 0, lost: 0 }
   readonly #writers: PostgresWriters
   readonly #readers: PostgresReaders
   readonly #names: StatementNames
   readonly #announcements: PostgresAnnouncements
   readonly #running = new AsyncLocalStorage<TransactionState>()
   /** The transactions in progress, for which `close` waits. */
-  readonly #begun = new Set<Promise<unknown>>()
+  readonly #inProgress = new Set<Promise<unknown>>()
   #fault: Error | undefined
   #closing: Promise<void> | undefined
 
@@ -173,7 +175,7 @@ class PostgresDatabase implements OpenDatabase {
       { name: 'read', ...this.#readers.activity },
       { name: 'write', ...connections },
     ]
-    return { ...this.#ended, waiting, pools }
+    return { ...this.#outcomes, waiting, pools }
   }
 
   async transaction<T>(
@@ -184,11 +186,11 @@ class PostgresDatabase implements OpenDatabase {
     if (this.#closing !== undefined) throw unavailable(new Error('The database is closed'))
     const outcome = this.#runWithRetries(work, accountId)
     const ended = outcome.catch(() => {})
-    this.#begun.add(ended)
+    this.#inProgress.add(ended)
     try {
       return await outcome
     } finally {
-      this.#begun.delete(ended)
+      this.#inProgress.delete(ended)
     }
   }
 
@@ -216,7 +218,7 @@ class PostgresDatabase implements OpenDatabase {
 
   close(): Promise<void> {
     this.#closing ??= (async () => {
-      await Promise.all(this.#begun)
+      await Promise.all(this.#inProgress)
       await this.#announcements.close()
       await Promise.all([this.#writers.end(), this.#readers.close()])
       await Promise.all([this.#primary.close(), this.#direct.close()])
@@ -233,12 +235,12 @@ class PostgresDatabase implements OpenDatabase {
       const outcome = await this.#attempt(work, accountId)
       if ('value' in outcome) {
         this.#fault = undefined
-        this.#ended.committed++
+        this.#outcomes.committed++
         return outcome.value
       }
       this.#log.info({ err: outcome.retryable, attempt }, 'transaction retried')
       if (attempt === ATTEMPTS_MAX || performance.now() > deadline) {
-        throw this.#lose(unavailable(outcome.retryable), outcome.retryable)
+        throw this.#recordLoss(unavailable(outcome.retryable), outcome.retryable)
       }
       // Random, so that concurrent transactions do not collide again.
       await delay(Math.random() * 10 * 2 ** attempt)
@@ -251,7 +253,7 @@ class PostgresDatabase implements OpenDatabase {
   ): Promise<Attempt<T>> {
     const from = performance.now()
     const writer = await this.#writers.connect(accountId).catch((error: unknown) => {
-      throw this.#lose(unavailable(error), error)
+      throw this.#recordLoss(unavailable(error), error)
     })
     this.#waits?.observe((performance.now() - from) / 1000)
     const connection = new TransactionConnection(writer.client, this.#names)
@@ -293,11 +295,11 @@ class PostgresDatabase implements OpenDatabase {
       return { retryable: fatalError.error }
     }
     if (outcome.status === 'rejected' && fatalError?.kind !== 'unavailable') {
-      this.#ended.rolledBack++
+      this.#outcomes.rolledBack++
       throw outcome.reason
     }
     const cause = fatalError?.error ?? new Error('The transaction was lost')
-    throw this.#lose(
+    throw this.#recordLoss(
       fatalError?.kind === 'locked' ? new LockTimeout(cause) : unavailable(cause),
       cause,
     )
@@ -310,7 +312,10 @@ class PostgresDatabase implements OpenDatabase {
     } catch (error) {
       if (error instanceof assert.AssertionError) throw error
       if (errorKindOf(error) === 'conflict') return { retryable: asError(error) }
-      throw this.#lose(isCommitRefused(error) ? unavailable(error) : outcomeUnknown(error), error)
+      throw this.#recordLoss(
+        isCommitRefused(error) ? unavailable(error) : outcomeUnknown(error),
+        error,
+      )
     }
   }
 
@@ -319,9 +324,9 @@ class PostgresDatabase implements OpenDatabase {
   }
 
   /** Stores and logs why a transaction was lost. Returns `reported` for the caller to throw. */
-  #lose(reported: Error, cause: unknown): Error {
+  #recordLoss(reported: Error, cause: unknown): Error {
     this.#fault = asError(cause)
-    this.#ended.lost++
+    this.#outcomes.lost++
     this.#collapsingLog.error('lost', { err: cause }, 'transaction lost')
     return reported
   }

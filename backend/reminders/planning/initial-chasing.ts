@@ -43,6 +43,6 @@ const NEVER_CHASED = {
   chasing_next_action_at: null,
   chasing_last_message_at: null,
   chasing_blocked_reason: null,
-  taken: [],
+  takenStages: [],
   isWaiting: false,
 } as const

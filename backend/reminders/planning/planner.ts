@@ -55,7 +55,7 @@ export type InvoiceToPlan = Pick<
   | 'chasing_blocked_reason'
 > & {
   /** The stages that were sent or planned in this cycle. Another cycle begins when a paid invoice is reopened. */
-  readonly taken: readonly LadderStage[]
+  readonly takenStages: readonly LadderStage[]
   /** Whether a message about the invoice is planned, but not sent yet. */
   readonly isWaiting: boolean
   /**
@@ -234,7 +234,11 @@ function nextMessageOf(
     const slot = workingTime.firstSlot(latest(day, afterDailyCap), now)
     return slot && { stage, dueOn: day, slot }
   }
-  if (ladder.courtesy !== null && invoice.taken.length === 0 && invoice.chasing_stage === null) {
+  if (
+    ladder.courtesy !== null &&
+    invoice.takenStages.length === 0 &&
+    invoice.chasing_stage === null
+  ) {
     const courtesy = messageAfter(ladder.courtesy, 'courtesy')
     if (courtesy !== undefined && workingTime.dayOf(courtesy.slot) <= dueDate) return courtesy
   }
@@ -246,8 +250,8 @@ function nextMessageOf(
  * Returns the stage that follows the last stage of this cycle; undefined after `final`. A new cycle begins by repeating
  * the last stage that was sent in the previous cycle.
  */
-function nextStageOf({ taken, chasing_stage: stage }: InvoiceToPlan) {
-  const last = STAGES.findLast((candidate) => taken.includes(candidate))
+function nextStageOf({ takenStages, chasing_stage: stage }: InvoiceToPlan) {
+  const last = STAGES.findLast((candidate) => takenStages.includes(candidate))
   return last === undefined ? (stage ?? 'friendly') : stageAfter(last)
 }
 

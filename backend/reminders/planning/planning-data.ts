@@ -25,6 +25,7 @@ import { createWorkingTime, type WorkingTime } from './working-time.ts'
 export interface ChasingAccount {
   readonly row: AccountRow
   readonly settings: ChasingSettings
+  /** The kill switches of the installation and of the account, whether or not they are active. */
   readonly switches: readonly KillSwitch[]
   /**
    * Why all reminders of the account were blocked when this was last recorded; null if they were not. When they are no
@@ -94,29 +95,28 @@ export async function readChasedDebtors(
 ): Promise<ReadonlyMap<string, ChasedDebtor>> {
   const ids = debtors.map(({ id }) => id)
   const invoices = Map.groupBy(await readOpenInvoices(reader, ids), (row) => row.debtor_id)
-  const stagesByDebtor = Map.groupBy(await readTakenStages(reader, ids), (row) => row.debtor_id)
+  const stageRows = Map.groupBy(await readTakenStages(reader, ids), (row) => row.debtor_id)
   const sentAt = await readLastSent(reader, ids)
   const suppressionOf = await readSuppressions(reader, debtors)
   const moneyOnAccount = await readMoneyOnAccount(reader, ids)
   return new Map(
     debtors.map((debtor) => {
-      const stages = Map.groupBy(stagesByDebtor.get(debtor.id) ?? [], (row) => row.invoice_id)
+      const stageRowsOfDebtor = stageRows.get(debtor.id) ?? []
+      const stageRowsByInvoice = Map.groupBy(stageRowsOfDebtor, (row) => row.invoice_id)
       const open = invoices.get(debtor.id) ?? []
-      const covered = coverInvoices(open, moneyOnAccount.get(debtor.id) ?? new Map())
+      const coveredAmounts = coverInvoices(open, moneyOnAccount.get(debtor.id) ?? new Map())
       const chasedInvoices = open.map((row): ChasedInvoice => {
-        const takenStages = stages.get(row.id) ?? []
-        const onAccount = covered.get(row.id) ?? 0
+        const stageRowsOfInvoice = stageRowsByInvoice.get(row.id) ?? []
+        const onAccount = coveredAmounts.get(row.id) ?? 0
         return {
           ...row,
           onAccount,
           isCovered: onAccount > 0 && onAccount === row.amount_due,
-          taken: takenStages.map(({ stage }) => stage),
-          isWaiting: takenStages.some(({ status }) => WAITING.includes(status)),
+          takenStages: stageRowsOfInvoice.map(({ stage }) => stage),
+          isWaiting: stageRowsOfInvoice.some(({ status }) => WAITING.includes(status)),
         }
       })
-      const hasScheduledMessage = (stagesByDebtor.get(debtor.id) ?? []).some(({ status }) =>
-        SCHEDULED.includes(status),
-      )
+      const hasScheduledMessage = stageRowsOfDebtor.some(({ status }) => SCHEDULED.includes(status))
       // `chasing_last_message_at` is also set for a message with an unknown outcome, which counts as sent.
       const lastSentAt = latestOf([
         sentAt.get(debtor.id) ?? null,
@@ -260,7 +260,10 @@ export async function readSuppressions(reader: Reader, debtors: readonly DebtorR
       : mostSevere(rowsByAddress.get(`${account_id} ${email.toLowerCase()}`) ?? [])?.reason
 }
 
-/** Selects the debtors that have open invoices, in the order of their ids, beginning after the id `after`. */
+/**
+ * Selects the debtors that have open invoices, in the order of their ids, beginning after the id `after`. If `accountId`
+ * is undefined, selects debtors of all accounts.
+ */
 export function selectOwingDebtors(reader: Reader, accountId: string | undefined, after: string) {
   const query = reader
     .selectFrom('debtors')

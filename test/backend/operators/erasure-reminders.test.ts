@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { readAnyTable } from '../../../backend/database/any-table.ts'
-import { readShapes } from '../../../backend/database/shape.ts'
+import { readTableShapes } from '../../../backend/database/shape.ts'
 import type { Reader } from '../../../backend/database/tables.ts'
 import { pauseChasing, resumeChasing } from '../../../backend/debtors/chasing.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
@@ -25,7 +25,7 @@ const PERSON = /Jansen|jan jansen|@jansen/
 async function searchRows(t: Test, reader: Reader): Promise<() => Promise<string[]>> {
   const sqliteDatabase = await openTestDatabase(t, { url: `sqlite:${t.testdirName}/tables.db` })
   const shapes = await sqliteDatabase.transaction((tx) =>
-    readShapes(tx as unknown as Kysely<unknown>),
+    readTableShapes(tx as unknown as Kysely<unknown>),
   )
   return async () => {
     const found: string[] = []

@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely'
 import t, { type Test } from 'tap'
 import { listAudit, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { readAnyTable } from '../../../backend/database/any-table.ts'
-import { readShapes, type Shape } from '../../../backend/database/shape.ts'
+import { readTableShapes, type TableShape } from '../../../backend/database/shape.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
 import type { Reader, Transaction } from '../../../backend/database/tables.ts'
 import { changeDebtor, getLockedDebtor } from '../../../backend/debtors/change.ts'
@@ -151,7 +151,7 @@ const isPersonal = (value: unknown) =>
   [CANARY, PHONE].some((text) => JSON.stringify(value).includes(text))
 
 /** Returns the name of each table with personal data, with one of the rows. */
-async function findPersonalRows(read: Reader, shapes: readonly Shape[]): Promise<string[]> {
+async function findPersonalRows(read: Reader, shapes: readonly TableShape[]): Promise<string[]> {
   const found: string[] = []
   for (const { name } of shapes) {
     const rows = await readAnyTable(read).selectFrom(name).selectAll().execute()
@@ -165,7 +165,7 @@ async function findPersonalRows(read: Reader, shapes: readonly Shape[]): Promise
  * Returns the columns in which this test has stored no personal data, although they may contain some. Tables from
  * which erasures delete rows need no check.
  */
-async function findUntested(read: Reader, shapes: readonly Shape[]): Promise<string[]> {
+async function findUntested(read: Reader, shapes: readonly TableShape[]): Promise<string[]> {
   const deleted = PERSONAL_TABLES.filter((personalTable) => 'deletesRows' in personalTable).map(
     ({ table }) => table,
   )
@@ -185,13 +185,13 @@ async function findUntested(read: Reader, shapes: readonly Shape[]): Promise<str
 const wordsOf = (text: string) => text.split(/\s+/).filter((word) => word !== '')
 
 /** Reads the tables and columns from a SQLite database; PostgreSQL has the same. */
-async function readShapesOf(t: Test, { backend }: TestAccount): Promise<Shape[]> {
+async function readShapesOf(t: Test, { backend }: TestAccount): Promise<TableShape[]> {
   if (!ON_POSTGRES) return backend.database.transaction(shapesIn)
   const database = await openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'tables.db')}` })
   return database.transaction(shapesIn)
 }
 
-const shapesIn = (tx: Transaction) => readShapes(tx as unknown as Kysely<unknown>)
+const shapesIn = (tx: Transaction) => readTableShapes(tx as unknown as Kysely<unknown>)
 
 function readAudit({ backend, accountId }: TestAccount) {
   const newest = { sort: 'created_at', direction: 'desc', fetch: 10, after: undefined } as const

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { Kysely } from 'kysely'
 import t from 'tap'
 import { getAccount } from '../../../backend/accounts/accounts.ts'
-import { readShapes } from '../../../backend/database/shape.ts'
+import { readTableShapes } from '../../../backend/database/shape.ts'
 import { exportAccount } from '../../../backend/export/export.ts'
 import { EXPORTED_TABLES, NOT_EXPORTED } from '../../../backend/export/tables.ts'
 import {
@@ -117,7 +117,9 @@ t.test('an account with many rows is exported completely, in the order of ids', 
 t.test('every table is exported without its secrets, or listed as not exported', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'tables.db')}`
   const database = await openTestDatabase(t, { url })
-  const shapes = await database.transaction((tx) => readShapes(tx as unknown as Kysely<unknown>))
+  const shapes = await database.transaction((tx) =>
+    readTableShapes(tx as unknown as Kysely<unknown>),
+  )
   const named = [...EXPORTED_TABLES.map(({ name }) => name), ...NOT_EXPORTED]
   t.strictSame(named.toSorted(), shapes.map(({ name }) => name).toSorted())
   for (const { name, key, json = [], withheld = [] } of EXPORTED_TABLES) {

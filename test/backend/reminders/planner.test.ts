@@ -37,19 +37,19 @@ function invoiceIn(dueOn: string, overrides: Partial<InvoiceToPlan> = {}): Invoi
     chasing_next_action_at: null,
     chasing_last_message_at: null,
     chasing_blocked_reason: null,
-    taken: [],
+    takenStages: [],
     isWaiting: false,
     ...overrides,
   }
 }
 
-/** Returns the fields of an invoice after reminders of the stages `taken`, the last one on `lastOn`. */
+/** Returns the fields of an invoice after reminders of the `takenStages`, the last one on `lastOn`. */
 const fieldsAfter = (
-  taken: InvoiceToPlan['taken'],
+  takenStages: InvoiceToPlan['takenStages'],
   lastOn: string,
-  chasing_stage = taken.at(-1),
+  chasing_stage = takenStages.at(-1),
 ): Partial<InvoiceToPlan> => ({
-  taken,
+  takenStages,
   chasing_stage: chasing_stage === 'courtesy' ? null : (chasing_stage ?? null),
   chasing_last_message_at: `${lastOn}T09:00:00.000Z`,
 })
@@ -177,7 +177,7 @@ t.test('paused, stopped and disputed invoices are not chased', async (t) => {
     { chasing_status: 'stopped' },
     { chasing_status: 'paused', chasing_blocked_reason: 'disputed' },
     { chasing_status: 'paused', chasing_next_action_at: '2026-11-25T10:00:00.000Z' },
-    { isWaiting: true, taken: ['friendly'] },
+    { isWaiting: true, takenStages: ['friendly'] },
   ]
   const blocked = states.map((state) => invoiceIn('2026-11-01', state))
   const { messages, planAgainAt } = planDebtor(debtorIn({ invoices: blocked }), NOON)
@@ -205,7 +205,7 @@ t.test('an invoice whose reminder is scheduled is not planned again', async (t) 
   const planned = {
     ...invoice,
     ...plan.invoices.get(invoice.id),
-    taken: ['friendly'] as const,
+    takenStages: ['friendly'] as const,
     isWaiting: true,
   }
   t.strictSame(stagesOf(debtorIn({ invoices: [planned], hasScheduledMessage: true })), [])

@@ -1,7 +1,7 @@
 /** The texts of reminders that each language provides. */
 import type { ReminderStage } from '../../../database/tables.ts'
 
-/** `ReminderStage` has only the stages after the due date. */
+/** `ReminderStage` has only the stages after the due date. A `courtesy` is sent before it. */
 export type Stage = 'courtesy' | ReminderStage
 
 /** Appends a full stop unless the text, e.g. a company name, ends with one. */
@@ -24,6 +24,7 @@ export interface ReminderWords {
   readonly closing: Readonly<Record<Stage, string>>
   /** The headings of the table of invoices. */
   readonly headings: readonly [invoice: string, amountDue: string]
+  /** The name of the table of invoices for screen readers. */
   readonly caption: string
   dueOn(date: string): string
   /** E.g. "3 days overdue", or "in 3 days" if `daysPastDue` is negative. */
@@ -47,6 +48,7 @@ export interface ReminderWords {
   readonly bankName: string
   /** The label of the reference that the customer enters for a bank transfer. */
   readonly reference: string
+  /** Says where to send questions. `replyTo` is null if customers can only reply to the mail. */
   questions(replyTo: string | null): string
   readonly regards: string
   /** States that the account, and not this service, is the creditor. */
