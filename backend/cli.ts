@@ -13,4 +13,5 @@ stderr.on('error', () => {
   process.exitCode = 1
 })
 const code = await runCommand(process.argv.slice(2), { env, stdin, stdout, stderr, now })
+// If a listener has set the exit code to 1, it stays 1 even if the command succeeded.
 process.exitCode ||= code

@@ -1,19 +1,19 @@
 /**
  * Announcements: a transaction announces work for a worker, and listeners are called after its commit. An
- * announcement is lost if the process is killed right after the commit, so listeners also poll.
+ * announcement is lost if the process is killed right after the commit, so workers also poll.
  */
 import type { Transaction } from './tables.ts'
 
-const collected = new WeakMap<Transaction, Set<string>>()
+const topicsByTransaction = new WeakMap<Transaction, Set<string>>()
 
 /** Calls the listeners of `topic` when the transaction is committed. */
 export function announce(tx: Transaction, topic: string): void {
-  collected.get(tx)?.add(topic)
+  topicsByTransaction.get(tx)?.add(topic)
 }
 
-/** Collects the announcements of a new transaction in `topics`. */
+/** Adds each topic that the new transaction announces to `topics`. The caller calls the listeners after the commit. */
 export function collectAnnouncements(tx: Transaction, topics: Set<string>): void {
-  collected.set(tx, topics)
+  topicsByTransaction.set(tx, topics)
 }
 
 /** The listeners of one process. */
@@ -33,6 +33,7 @@ export class Listeners {
     }
   }
 
+  /** Call this when announcements may have been missed. */
   callAll(): void {
     this.call(this.#listeners.keys())
   }

@@ -17,7 +17,7 @@ const GUIDES = new URL('../../docs/', import.meta.url)
 const GUIDES_BASE_URL = 'http://127.0.0.1:8080'
 
 /** The guides in reading order. Other files of the folder are for operators, and are not served. */
-const GROUPS: Readonly<Record<string, readonly string[]>> = {
+const GUIDE_GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Get started': ['first-call', 'authentication', 'testing', 'going-live'],
   Money: ['money', 'payments'],
   Syncing: ['pagination', 'syncing', 'rate-limits'],
@@ -29,7 +29,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
 /** The first page is the start page. Throws an `Error` that names the guide that cannot be rendered. */
 export function docsPages(document: ContractDocument, baseUrl: string): readonly Page[] {
   const responses = errorResponses(document)
-  const guides = Object.entries(GROUPS).flatMap(([group, names]) =>
+  const guides = Object.entries(GUIDE_GROUPS).flatMap(([group, names]) =>
     names.map((name) => ({ ...guidePage(name, baseUrl, responses), group })),
   )
   const reference = { ...referencePage(document, baseUrl), group: 'Reference' }
@@ -68,9 +68,12 @@ function errorResponses({ operations }: ContractDocument): ReadonlyMap<string, u
   return new Map(values)
 }
 
-/** Renders the status, the title and the example response of an error code, which follow its heading. */
-function renderErrorFacts(id: string, response: unknown): Html {
-  const code = ERROR_CODES.find((candidate) => candidate === id)
+/**
+ * Renders what follows a heading whose id is an error code: the status, the title, whether a repeated call may succeed,
+ * and the example response. Renders nothing after any other heading.
+ */
+function renderErrorFacts(headingId: string, response: unknown): Html {
+  const code = ERROR_CODES.find((candidate) => candidate === headingId)
   if (code === undefined) return html``
   const { status, title, retryable } = problemType(code)
   return html`<p class="facts">${status} · ${title} · ${

@@ -12,8 +12,10 @@ export function isPayable(status: InvoiceStatus): boolean {
   return status !== 'draft' && status !== 'void'
 }
 
-/** Adds `amount`, at most the amount due, to the amount paid. Returns the changed invoice. */
-export async function settleInvoice(
+/**
+ * Adds `amount`, at most the amount due, to the amount paid, and updates the status. Returns the changed invoice.
+ */
+export async function addToAmountPaid(
   tx: Transaction,
   invoice: LazyInvoiceRow,
   amount: number,
@@ -51,6 +53,7 @@ function partiallyPaid(
   // A pause or stop by a person remains in force.
   if (hold !== null && hold !== PAYMENT_RECEIVED) return { status }
   const until = new Date(now.getTime() + PAUSE_MS).toISOString()
+  // The dispute already blocks chasing. The pause is stored, and applies if the dispute is resolved before it ends.
   if (invoice.disputed_at !== null) {
     return { status, chasing_hold: PAYMENT_RECEIVED, chasing_hold_until: until }
   }

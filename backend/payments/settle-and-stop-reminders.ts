@@ -1,7 +1,7 @@
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow, InvoiceStatus, LazyInvoiceRow } from '../database/tables.ts'
 import { together } from '../database/together.ts'
-import { settleInvoice } from '../invoices/settlement.ts'
+import { addToAmountPaid } from '../invoices/settlement.ts'
 import {
   type StoppedMessages,
   stopMessages,
@@ -49,12 +49,12 @@ export async function settleAndStopReminders(
     unsent === undefined
       ? stopMessages(tx, accountId, ids, now, detail)
       : stopUnsentMessages(tx, accountId, unsent, now, detail),
-    settleEach(tx, shares, now),
+    applyShares(tx, shares, now),
   ])
   return { invoices, stopped: [stopped] }
 }
 
-async function settleEach(
+async function applyShares(
   tx: Transaction,
   shares: readonly Share[],
   now: Date,
@@ -62,7 +62,7 @@ async function settleEach(
   const invoices: LazyInvoiceRow[] = []
   for (const { invoice, amount } of shares) {
     // The share is 0 if nothing was due on the invoice. The payment then does not change the invoice.
-    invoices.push(amount === 0 ? invoice : await settleInvoice(tx, invoice, amount, now))
+    invoices.push(amount === 0 ? invoice : await addToAmountPaid(tx, invoice, amount, now))
   }
   return invoices
 }

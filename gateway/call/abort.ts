@@ -20,7 +20,7 @@ export class Abort {
     return this.#reason
   }
 
-  /** Replaces the listener. */
+  /** Replaces the listener. After the call was aborted, a new listener is not called: check `reason` first. */
   listen(listener: Abortable): void {
     this.#listener = listener
   }

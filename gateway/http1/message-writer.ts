@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 /** Up to this size of the body, joining it to the head costs less than a separate write. */
 const JOINED_BYTES_MAX = 16 * 1024
 
-/** Field names and values alternate. The result ends with the empty line and is in Latin-1. */
+/** In `fields`, names and values alternate. The result ends with the empty line, and must be written as Latin-1. */
 export function renderRequestHead(
   method: string,
   target: string,
@@ -15,12 +15,15 @@ export function renderRequestHead(
 }
 
 /**
- * Renders the head of a response, in the same format as `renderRequestHead`. The lists of fields follow each other;
- * joining them to one list would take more time.
+ * Renders the head of a response, in the same format as `renderRequestHead`. The head contains the fields of all lists,
+ * one list after the other. If the caller joined the lists, it would take more time.
  */
-export function renderResponseHead(status: number, lists: readonly (readonly string[])[]): string {
+export function renderResponseHead(
+  status: number,
+  fieldLists: readonly (readonly string[])[],
+): string {
   let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`
-  for (const fields of lists) text += renderFields(fields)
+  for (const fields of fieldLists) text += renderFields(fields)
   return `${text}\r\n`
 }
 

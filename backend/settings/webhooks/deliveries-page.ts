@@ -16,7 +16,7 @@ import { csrfField, renderOption, renderPage } from '../shell/layout.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, type TimeContext, timeAgoExact } from '../shell/words.ts'
-import { outcomeWords, renderDeliveryStatus, STATUS_WORDS } from './webhook-words.ts'
+import { DELIVERY_STATUS_WORDS, outcomeWords, renderDeliveryStatus } from './webhook-words.ts'
 
 const PATH = '/settings/webhook-deliveries'
 
@@ -59,7 +59,7 @@ function renderEmpty(filters: DeliveryFilters): Html {
 function renderFilters({ endpoints, filters }: DeliveriesView): Html {
   return html`<form method="get" action="${PATH}" class="filter-form">
 <span class="row"><label for="endpoint_id">Endpoint</label> <select id="endpoint_id" name="endpoint_id">${renderOption('', 'All', filters.endpointId)}${endpoints.map(({ id, url }) => renderOption(id, url, filters.endpointId))}</select></span>
-<span class="row"><label for="status">Status</label> <select id="status" name="status">${renderOption('', 'All', filters.status)}${DELIVERY_STATUSES.map((status) => renderOption(status, STATUS_WORDS[status], filters.status))}</select></span>
+<span class="row"><label for="status">Status</label> <select id="status" name="status">${renderOption('', 'All', filters.status)}${DELIVERY_STATUSES.map((status) => renderOption(status, DELIVERY_STATUS_WORDS[status], filters.status))}</select></span>
 <span class="row"><label for="type">Event</label> <select id="type" name="type">${renderOption('', 'All', filters.type)}${EVENT_TYPES.map((type) => renderOption(type, type, filters.type))}</select></span>
 <button class="small">Filter</button> <a class="button small" href="${PATH}">Clear</a></form>`
 }

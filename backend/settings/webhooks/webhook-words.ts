@@ -15,7 +15,7 @@ const GROUP_NAMES: Readonly<Record<string, string>> = {
   webhook: 'Tests',
 }
 
-/** Groups of event types by subject, in the order of the catalog. */
+/** Groups of event types by subject, in the order of `GROUP_NAMES`. */
 export const EVENT_GROUPS: readonly (readonly [name: string, types: readonly EventType[]])[] =
   Object.entries(GROUP_NAMES).map(([subject, name]) => [
     name,
@@ -81,7 +81,7 @@ export function renderEndpointStatus(
     : html`<span class="badge held">Failing</span> <span class="stamp">first failure ${renderTime(row.failing_since)}</span>`
 }
 
-export const STATUS_WORDS = {
+export const DELIVERY_STATUS_WORDS = {
   pending: 'Waiting',
   delivered: 'Delivered',
   failed: 'Failed',
@@ -89,7 +89,7 @@ export const STATUS_WORDS = {
 
 export function renderDeliveryStatus(row: WebhookDeliveryRow): Html {
   const status = shownStatus(row)
-  return html`<span class="badge${status === 'delivered' ? ' active' : status === 'failed' ? ' late' : ''}">${STATUS_WORDS[status]}</span>`
+  return html`<span class="badge${status === 'delivered' ? ' active' : status === 'failed' ? ' late' : ''}">${DELIVERY_STATUS_WORDS[status]}</span>`
 }
 
 const ERROR_WORDS: Readonly<Record<string, string>> = {
