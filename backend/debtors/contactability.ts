@@ -7,6 +7,7 @@ import { type ActionContext, type Actor, recordAudit } from '../accounts/audit.t
 import type { DebtorRow, Transaction } from '../database/tables.ts'
 import { maskRecipient } from '../messages/shown-text.ts'
 import { changeDebtor, type DebtorChange, getLockedDebtor } from './change.ts'
+import { findDebtor } from './debtors.ts'
 import {
   deleteSuppression,
   findSuppression,
@@ -79,9 +80,9 @@ export async function resubscribeAddress(
 
 /**
  * Deletes the suppression that a bounce of the debtor's current address has caused, at the request of an Admin or an
- * operator, and resumes chasing if a bounce paused it. Other debtors with this address do not change, until the same is
- * done for them. Throws `not_found`, and `address_suppressed` if the recipient complained (which is permanent) or
- * unsubscribed (which only the recipient can undo).
+ * operator. Every debtor with this address becomes contactable, and resumes chasing if a bounce paused it. Throws
+ * `not_found`, and `address_suppressed` if the recipient complained (which is permanent) or unsubscribed (which only the
+ * recipient can undo).
  */
 export async function clearSuppression(
   tx: Transaction,
@@ -89,20 +90,36 @@ export async function clearSuppression(
   debtorId: string,
   actionContext: ActionContext,
 ): Promise<DebtorRow> {
+  // Locks the debtor together with the others. If it were locked first, two transactions could deadlock.
+  const found = await findDebtor(tx, accountId, debtorId)
+  if (found !== undefined && found.email !== null) {
+    await lockDebtorsAt(tx, accountId, found.email)
+  }
   const debtor = await getLockedDebtor(tx, accountId, debtorId)
   const { email } = debtor
-  if (email !== null) {
-    await deleteSuppression(tx, accountId, email, 'bounced')
-    const remaining = await findSuppression(tx, accountId, email)
-    if (remaining !== undefined) throw suppressedByRecipient(remaining.reason)
+  if (email === null) return setContactable(tx, debtor, actionContext)
+  await deleteSuppression(tx, accountId, email, 'bounced')
+  const remaining = await findSuppression(tx, accountId, email)
+  if (remaining !== undefined) throw suppressedByRecipient(remaining.reason)
+  for (const other of await lockDebtorsAt(tx, accountId, email)) {
+    if (other.id !== debtorId) await setContactable(tx, other, actionContext)
   }
-  const contactability = await readContactability(tx, accountId, email)
+  return setContactable(tx, debtor, actionContext)
+}
+
+/** Undoes what a suppression has changed in a debtor whose address is no longer suppressed. */
+async function setContactable(
+  tx: Transaction,
+  debtor: DebtorRow,
+  actionContext: ActionContext,
+): Promise<DebtorRow> {
+  const contactability = debtor.email === null ? 'missing' : 'ok'
   const endsPause = isPausedByBounce(debtor)
   if (contactability === debtor.contactability_email && !endsPause) return debtor
   await recordAudit(tx, actionContext, {
-    accountId,
+    accountId: debtor.account_id,
     action: 'debtor.contactability_cleared',
-    subjectId: debtorId,
+    subjectId: debtor.id,
     detail: { name: debtor.name, before: debtor.contactability_email },
   })
   return changeDebtor(
@@ -142,10 +159,7 @@ function suppressedByRecipient(reason: SuppressionReason): Problem {
   )
 }
 
-/**
- * Updates the contactability of all debtors with the address, and makes the further changes that `changeOf` returns.
- * Locks the debtors in the order of their ids, as other transactions do, to prevent deadlocks.
- */
+/** Updates the contactability of all debtors with the address, and makes the further changes that `changeOf` returns. */
 async function changeDebtorsAt(
   tx: Transaction,
   accountId: string,
@@ -153,14 +167,7 @@ async function changeDebtorsAt(
   now: Date,
   changeOf: (debtor: DebtorRow) => DebtorChange,
 ): Promise<void> {
-  const debtors = await tx
-    .selectFrom('debtors')
-    .selectAll()
-    .where('account_id', '=', accountId)
-    .where(({ fn }) => fn('lower', ['email']), '=', address.toLowerCase())
-    .orderBy('id')
-    .forNoKeyUpdate()
-    .execute()
+  const debtors = await lockDebtorsAt(tx, accountId, address)
   const contactability = await readContactability(tx, accountId, address)
   for (const debtor of debtors) {
     const change = { ...changeOf(debtor) }
@@ -168,4 +175,23 @@ async function changeDebtorsAt(
     if (Object.keys(change).length === 0) continue
     await changeDebtor(tx, debtor, change, now)
   }
+}
+
+/**
+ * Locks and returns all debtors with the address, in the order of their ids, as other transactions do, to prevent
+ * deadlocks.
+ */
+async function lockDebtorsAt(
+  tx: Transaction,
+  accountId: string,
+  address: string,
+): Promise<DebtorRow[]> {
+  return await tx
+    .selectFrom('debtors')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where(({ fn }) => fn('lower', ['email']), '=', address.toLowerCase())
+    .orderBy('id')
+    .forNoKeyUpdate()
+    .execute()
 }

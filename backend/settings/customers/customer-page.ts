@@ -172,12 +172,18 @@ ${fact('External ID', row.external_id)}
 ${
   contact === 'bounced' &&
   html`<p class="hint">Mail to this customer bounced. Nothing is sent until an Admin confirms that the address works.</p>
-${isAdmin && renderActionButton(frame, path, { name: 'clear-contact', title: 'The address works' })}`
+${isAdmin && renderConfirmation(frame, path, 'The address works')}`
 }
 ${contact === 'complained' && html`<p class="hint">The recipient reported our mail as unwanted. Contact the customer in another way, or enter another address.</p>`}
 ${contact === 'unsubscribed' && html`<p class="hint">The recipient unsubscribed from reminders. The customer still owes the money; contact them in another way.</p>`}
-${(contact === 'complained' || contact === 'unsubscribed') && isAdmin && renderActionButton(frame, path, { name: 'clear-contact', title: 'The new address works' })}
+${(contact === 'complained' || contact === 'unsubscribed') && isAdmin && renderConfirmation(frame, path, 'The new address works')}
 </section>`
+}
+
+/** Renders the button with which an Admin confirms that the address works. */
+function renderConfirmation(frame: Frame, path: string, title: string): Html {
+  return html`<p class="hint">A confirmation applies to all customers with the same address.</p>
+${renderActionButton(frame, path, { name: 'clear-contact', title })}`
 }
 
 function renderChasing(

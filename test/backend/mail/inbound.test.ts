@@ -391,15 +391,26 @@ t.test('a mail that is posted several times concurrently takes effect once', asy
 t.test('after a person confirms that a bounced address works, chasing continues', async (t) => {
   const service = await startMailService(t)
   const { debtor, id } = await createSentReminder(service)
+  const sameAddress = await service.testAccount.createDebtor({ email: EMAIL.toUpperCase() })
   await service.post(deliveryReport({ messageId: id }))
   await service.clearSuppression(debtor.id)
-  matches(t, await service.testAccount.read(`/api/v1/debtors/${debtor.id}`), {
-    contactability: { email: 'ok' },
-    chasing: { status: 'active', reason: null },
-  })
+  // Regression: only one of the customers with the address could be contacted again.
+  for (const { id } of [debtor, sameAddress]) {
+    matches(t, await service.testAccount.read(`/api/v1/debtors/${id}`), {
+      contactability: { email: 'ok' },
+      chasing: { status: 'active', reason: null },
+    })
+  }
   t.strictSame(await service.auditActions('debtor.contactability'), [
     'debtor.contactability_cleared',
+    'debtor.contactability_cleared',
   ])
+  await service.clearSuppression(sameAddress.id)
+  t.equal(
+    (await service.auditActions('debtor.contactability')).length,
+    2,
+    'nothing is left to clear',
+  )
   await service.post(deliveryReport({ messageId: id, status: '5.1.2' }))
   matches(t, await messageOf(service, id), { status: 'bounced' })
   matches(
