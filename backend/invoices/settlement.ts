@@ -53,7 +53,7 @@ function partiallyPaid(
   // A pause or stop by a person remains in force.
   if (hold !== null && hold !== PAYMENT_RECEIVED) return { status }
   const until = new Date(now.getTime() + PAUSE_MS).toISOString()
-  // The dispute already blocks chasing. The pause is stored, and applies if the dispute is resolved before the pause ends.
+  // The dispute already blocks chasing. The stored pause applies if the dispute is resolved before the pause ends.
   if (invoice.disputed_at !== null) {
     return { status, chasing_hold: PAYMENT_RECEIVED, chasing_hold_until: until }
   }
