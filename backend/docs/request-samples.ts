@@ -1,13 +1,13 @@
 /**
- * Renders an operation as a program in each language of the reference. The programs are complete, and need only the
- * standard library of their language; the one in Python also needs `requests`. They read the API key from the
- * environment variable `KEY`, so that readers do not paste keys into code.
+ * Renders an operation as a `curl` command, and as a program in each other language of the reference. The programs are
+ * complete, and need only the standard library of their language; the one in Python also needs `requests`. All samples
+ * read the API key from the environment variable `KEY`, so that readers do not paste keys into code.
  */
 import { exampleTarget, renderCurl } from './curl.ts'
 import type { DocumentedOperation, Example } from './document.ts'
 
 export interface RequestSample {
-  /** The name of the language in `highlight.ts`. */
+  /** The name of the language in `markup/highlight.ts`. */
   readonly language: string
   readonly label: string
   readonly code: string
@@ -16,7 +16,7 @@ export interface RequestSample {
 interface Call {
   readonly method: string
   readonly url: string
-  /** The headers, except `Authorization` and `Content-Type`. */
+  /** The required headers, except `Authorization` and `Content-Type`. */
   readonly headers: readonly (readonly [name: string, value: string])[]
   /** The body as JSON; undefined if the call has no body. */
   readonly body: string | undefined
@@ -128,7 +128,7 @@ puts "#{response.code} #{response.body}"`
 
 function go({ method, url, headers, body }: Call): string {
   const lines = headers.map(([name, value]) => `\trequest.Header.Set("${name}", "${value}")\n`)
-  const type =
+  const contentType =
     body === undefined ? '' : '\trequest.Header.Set("Content-Type", "application/json")\n'
   const bodyReader = body === undefined ? 'nil' : `strings.NewReader(\`${body}\`)`
   return `package main
@@ -146,7 +146,7 @@ func main() {
 		panic(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+os.Getenv("KEY"))
-${type}${lines.join('')}
+${contentType}${lines.join('')}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		panic(err)
@@ -220,7 +220,7 @@ function indentByFour(json: string): string {
   return json.replace(/^ +/gm, (spaces) => spaces.repeat(2))
 }
 
-/** Renders JSON as a PHP array. The examples contain no characters that PHP interprets in strings. */
+/** Renders JSON as a PHP array. The strings in the examples contain no braces, and nothing that PHP interprets. */
 function phpArray(json: string): string {
   const code = json
     .replace(/^(\s*)"([^"]+)": /gm, "$1'$2' => ")

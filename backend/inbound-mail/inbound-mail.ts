@@ -79,8 +79,8 @@ function contentOf(mail: Email): InboundMail['content'] {
 }
 
 /**
- * Two other types of reports have the same form as complaints: reports that a mail is not spam, and reports that a DKIM or
- * DMARC check has failed (RFC 6591).
+ * Two other types of reports have the same form as complaints: reports that a mail is not spam, and reports that a DKIM
+ * or DMARC check has failed (RFC 6591).
  */
 function isComplaint(fields: ReadonlyMap<string, string>): boolean {
   const type = fields.get('feedback-type')

@@ -111,8 +111,8 @@ export async function createInvoice(
 }
 
 /**
- * Returns the chasing fields of a draft, which is chased after it is finalized, or of an old invoice, which was past due
- * when it was created.
+ * Returns the chasing fields of a draft, which is chased after it is finalized, or of an old invoice: it was past due
+ * when it was created, and is chased only after a person resumes chasing.
  */
 function notChased(chasing_blocked_reason: string | null) {
   return {

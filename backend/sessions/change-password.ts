@@ -9,9 +9,9 @@ import { endPasswordResets } from './password-reset.ts'
 import { endSessionsOf, findSession, rotateSession, type Session } from './sessions.ts'
 
 /**
- * Stores the new password, ends the user's other sessions, invalidates mailed links for password resets, and notifies the
- * user. Returns the session's new token. Throws `not_logged_in` if the session has been ended in the meantime, or if a
- * concurrent request has replaced its token.
+ * Stores the new password, ends the user's other sessions, invalidates mailed links for password resets, and notifies
+ * the user. Returns the session's new token. Throws `not_logged_in` if the session has been ended in the meantime, or
+ * if a concurrent request has replaced its token.
  */
 export async function changePassword(
   tx: Transaction,

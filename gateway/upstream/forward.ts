@@ -37,9 +37,9 @@ export interface Forwarder {
   admit(keyId: string, abort: Abort): Promise<void> | Problem | undefined
   release(): void
   /**
-   * Rejects with `Problem`: 503 if nothing was sent, or if the large response to a GET would be one stream too many; 504
-   * if another limit was exceeded (see `LimitExceeded`); 502 if the response was lost or is malformed. Also rejects when
-   * the call is aborted. Records the backend and the duration of the attempts in `record`.
+   * Rejects with `Problem`: 503 if nothing was sent, or if the large response to a GET would be one stream too many;
+   * 504 if another limit was exceeded (see `LimitExceeded`); 502 if the response was lost or is malformed. Also rejects
+   * when the call is aborted. Records the backend and the duration of the attempts in `record`.
    */
   forward(
     request: UpstreamRequest,
@@ -122,7 +122,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   function recordFailure(backend: Backend, failure: AttemptFailed, abort: Abort): void {
     const { url } = backend
     const kind = kindOf(failure, abort)
-    // An attempt that sent nothing does not show whether the backend fails. `sendWithFailover` reports an unreachable one.
+    // An attempt that sent nothing does not show whether the backend responds correctly.
     if (failure.progress !== 'nothing_sent' && kind !== 'client_gone') {
       backends.recordResult(backend, { isFailed: true })
     }

@@ -91,8 +91,8 @@ function openStandardError() {
     minLength: 1,
     maxLength: BUFFERED_BYTES_MAX,
   })
-  // pino calls this after a fatal error and on exit. The destination (sonic-boom 4) would repeat a failing write forever:
-  // a full disk or a reader that has stopped or exited would block the process and keep it from exiting.
+  // pino calls this after a fatal error and on exit. The destination (sonic-boom 4) would repeat a failing write
+  // forever: a full disk or a reader that has stopped or exited would block the process and keep it from exiting.
   destination.flushSync = () => {}
   // Without a listener, a failing write would be an uncaught exception.
   destination.on('error', () => {})

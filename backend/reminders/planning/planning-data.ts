@@ -261,8 +261,8 @@ export async function readSuppressions(reader: Reader, debtors: readonly DebtorR
 }
 
 /**
- * Selects the debtors that have open invoices, in the order of their ids, beginning after the id `after`. If `accountId`
- * is undefined, selects debtors of all accounts.
+ * Selects the debtors that have open invoices, in the order of their ids, beginning after the id `after`. If
+ * `accountId` is undefined, selects debtors of all accounts.
  */
 export function selectOwingDebtors(reader: Reader, accountId: string | undefined, after: string) {
   const query = reader

@@ -31,7 +31,7 @@ export interface Field {
   readonly type?: 'email' | 'tel' | 'date' | 'lines' | undefined
 }
 
-export const CONTACT: readonly (Field & { readonly name: keyof DebtorDetails })[] = [
+export const CONTACT_FIELDS: readonly (Field & { readonly name: keyof DebtorDetails })[] = [
   { name: 'name' },
   { name: 'email', type: 'email' },
   {
@@ -46,7 +46,7 @@ export const CONTACT: readonly (Field & { readonly name: keyof DebtorDetails })[
   },
 ]
 
-export const ADDRESS: typeof CONTACT = [
+export const ADDRESS_FIELDS: typeof CONTACT_FIELDS = [
   { name: 'line1' },
   { name: 'line2' },
   { name: 'postal_code' },
@@ -61,7 +61,7 @@ export function renderCustomerForm(
   problem?: Problem,
 ): Html {
   const path = `/settings/customers/${row.id}`
-  const renderDetail = (field: (typeof CONTACT)[number]) =>
+  const renderDetail = (field: (typeof CONTACT_FIELDS)[number]) =>
     renderField(
       field,
       DETAIL_LABELS[field.name],
@@ -75,8 +75,8 @@ ${bounced && html`<p class="lead">Mail to this customer bounced. After you enter
 ${renderFaults(problem)}
 <form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}${renderHiddenStored(stored)}
 <div class="pair">
-<fieldset class="stack"><legend class="title">Contact</legend>${CONTACT.map(renderDetail)}</fieldset>
-<fieldset class="stack"><legend class="title">Address</legend>${ADDRESS.map(renderDetail)}</fieldset>
+<fieldset class="stack"><legend class="title">Contact</legend>${CONTACT_FIELDS.map(renderDetail)}</fieldset>
+<fieldset class="stack"><legend class="title">Address</legend>${ADDRESS_FIELDS.map(renderDetail)}</fieldset>
 </div>
 <p class="row"><button class="primary">Save</button> <a class="button" href="${path}">Cancel</a></p>
 </form>`

@@ -19,7 +19,7 @@ import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import { ADDRESS, CONTACT, type Field, renderField } from './customer-form-page.ts'
+import { ADDRESS_FIELDS, CONTACT_FIELDS, type Field, renderField } from './customer-form-page.ts'
 
 const PATH = '/settings/customers'
 const ADMINS_ONLY = 'Only an Admin can add customers.'
@@ -126,8 +126,8 @@ function renderForm(frame: Frame, fields: Fields, problem: Problem | undefined):
 ${renderFaults(problem)}
 <form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderIdempotencyKey(fields)}
 <div class="pair">
-<fieldset class="stack"><legend class="title">Contact</legend>${CONTACT.map(renderInput)}</fieldset>
-<div><fieldset class="stack"><legend class="title">Address</legend>${ADDRESS.map(renderInput)}</fieldset></div>
+<fieldset class="stack"><legend class="title">Contact</legend>${CONTACT_FIELDS.map(renderInput)}</fieldset>
+<div><fieldset class="stack"><legend class="title">Address</legend>${ADDRESS_FIELDS.map(renderInput)}</fieldset></div>
 </div>
 <details${problem !== undefined && html` open`}><summary>Terms and numbers</summary><div class="fields">${TERMS.map(renderInput)}</div></details>
 <p class="row"><button class="primary">Add customer</button> <a class="button" href="${PATH}">Cancel</a></p>

@@ -27,9 +27,11 @@ export interface OnceOptions {
    * that is repeated after an update would be performed twice.
    */
   readonly operation: string
+  /** The message that the next page shows. */
   readonly flash: FlashName
   /** Called after the action. Returns the request that undoes the action. */
   undo?(): Undo | undefined
+  /** Returns the path of the page that follows. `id` is the id of the changed record. */
   location(id: string): string
   /** Set this only if a repeated request is rejected anyway, because of the state after the first request. */
   readonly isKeyOptional?: boolean
@@ -62,13 +64,15 @@ export interface CreateOnceOptions {
   readonly operation: string
   /** The message of the page that follows a repeated request. */
   readonly repeatedFlash: FlashName
+  /** Returns the path of the page that follows a repeated request. `id` is the id of the created record. */
   location(id: string): string
 }
 
 /**
- * Creates a record whose page shows a secret once. If the request has an idempotency key, the record is created once for
- * this key: `respond` is called for the first request only, and a repeated request leads to the record. `create` resolves
- * with the record's JSON, which is stored and must not contain the secret.
+ * Creates a record with a secret, such as an API key, which only the response to the first request shows. If the
+ * request has an idempotency key, the record is created once for this key: `respond` is called for the first request
+ * only, and a repeated request is redirected to the page of the record. `create` resolves with the record's JSON, which
+ * is stored and must not contain the secret.
  */
 export async function createOnce<Created>(
   request: SessionRequest,

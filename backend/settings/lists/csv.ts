@@ -1,6 +1,6 @@
 /**
- * Streams a list as CSV. The rows are read page by page, with the same queries as for the HTML page. The audit log
- * records each download, because the file can contain the data of all customers.
+ * Streams a list as CSV. The rows are read in several queries, which are those of the HTML page. The audit log records
+ * each download, because the file can contain the data of all customers.
  */
 import { Readable } from 'node:stream'
 import { recordAudit } from '../../accounts/audit.ts'
@@ -10,8 +10,8 @@ import type { Response } from '../shell/response.ts'
 
 export type Cell = string | number | null
 
-/** How many rows one query reads. Reading all rows at once could use up the memory. */
-export const CSV_PAGE = 200
+/** Reading all rows at once could use up the memory. */
+export const CSV_ROWS_PER_QUERY = 200
 
 /** Resolves with rows and the cursor of the next rows. The cursor is null after the last row. */
 export type ReadRows = (

@@ -42,7 +42,7 @@ import {
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
-import { type Cell, CSV_PAGE, respondWithCsv } from './csv.ts'
+import { type Cell, CSV_ROWS_PER_QUERY, respondWithCsv } from './csv.ts'
 import { renderSortHeader, renderSummary, renderViewLink } from './list-parts.ts'
 
 const PATH = '/settings/customers'
@@ -75,7 +75,7 @@ export const customerListPages: readonly SessionPage[] = [
       const parsed = await parse(request, read)
       const csv = { name: 'customers', today: parsed.query.today, head: CSV_HEAD } as const
       return respondWithCsv(request, deps, csv, async (after) => {
-        const query = { ...parsed.query, after, limit: CSV_PAGE }
+        const query = { ...parsed.query, after, limit: CSV_ROWS_PER_QUERY }
         const { rows, next } = await listDirectory(read, account.id, query)
         const ids = rows.map(({ id }) => id)
         const balances = await readBalances(read, account.id, ids, query.today)

@@ -42,7 +42,7 @@ import {
 } from '../shell/names.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import { type Cell, CSV_PAGE, respondWithCsv } from './csv.ts'
+import { type Cell, CSV_ROWS_PER_QUERY, respondWithCsv } from './csv.ts'
 import {
   type CurrencySum,
   renderAmountFields,
@@ -53,11 +53,12 @@ import {
 } from './list-parts.ts'
 
 const PATH = '/settings/invoices'
-/** `parse` handles the first three separately: the view, its alias `status`, and the sort. */
 const FILTERS = [
-  ...['view', 'status', 'sort', 'debtor_id', 'number', 'currency'],
+  ...['debtor_id', 'number', 'currency'],
   ...['due_since', 'due_before', 'amount_min', 'amount_max'],
 ]
+/** `status` is an alias of `view`. */
+const PARAMETERS = ['view', 'status', 'sort', ...FILTERS]
 
 export const invoiceListPages: readonly SessionPage[] = [
   {
@@ -87,7 +88,7 @@ export const invoiceListPages: readonly SessionPage[] = [
       return respondWithCsv(request, deps, csv, async (after) => {
         const found = await searchInvoices(read, account.id, search, today, {
           after,
-          limit: CSV_PAGE,
+          limit: CSV_ROWS_PER_QUERY,
         })
         const customers = await readCustomers(read, account.id, found.rows)
         const byId = new Map(customers.map((customer) => [customer.id, customer]))
@@ -129,17 +130,18 @@ interface ParsedQuery {
  * this. If the query has a customer or a number, the page also shows invoices of every status by default.
  */
 function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
-  const list = parseListQuery(query, FILTERS)
+  const list = parseListQuery(query, PARAMETERS)
   const { value } = list
-  const named = wordOf(list, 'view', INVOICE_VIEWS) ?? wordOf(list, 'status', INVOICE_VIEWS)
+  const chosenView = wordOf(list, 'view', INVOICE_VIEWS) ?? wordOf(list, 'status', INVOICE_VIEWS)
   const isSpecific = value('debtor_id') !== undefined || value('number') !== undefined
-  const view: InvoiceView = named ?? (wantsJson || isSpecific ? 'all' : 'unpaid')
+  const view: InvoiceView = chosenView ?? (wantsJson || isSpecific ? 'all' : 'unpaid')
   const debtorId = value('debtor_id')
   const sorts = sortsOf({ view, debtorId })
-  const chosen = wordOf(list, 'sort', INVOICE_SORTS)
+  const chosenSort = wordOf(list, 'sort', INVOICE_SORTS)
   const isUnpaid = view === 'unpaid' || view === 'overdue'
   const defaultSort: InvoiceSort = isUnpaid ? 'due' : '-created'
-  const sort = chosen !== undefined && sorts.includes(chosen) ? chosen : defaultSort
+  // A sort that would be slow in this view is ignored.
+  const sort = chosenSort !== undefined && sorts.includes(chosenSort) ? chosenSort : defaultSort
   const search = {
     ...{ view, sort, debtorId, number: value('number'), currency: value('currency') },
     ...{ dueSince: dateOf(list, 'due_since'), dueBefore: dateOf(list, 'due_before') },
@@ -148,7 +150,7 @@ function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
   const filters = {
     view,
     ...(sort !== defaultSort && { sort }),
-    ...Object.fromEntries(FILTERS.slice(3).map((name) => [name, value(name)])),
+    ...Object.fromEntries(FILTERS.map((name) => [name, value(name)])),
   }
   return { list, search, filters }
 }
@@ -179,10 +181,11 @@ async function readList(
   const today = todayIn(timezone, now)
   const { cursor: after, limit } = list
   const found = await searchInvoices(read, accountId, search, today, { after, limit })
+  // The summary of the page uses totals that lag behind the invoices until they are updated.
   if (!wantsJson) await updateTotalsOf(database, accountId)
   const summary = wantsJson ? html`` : await summarize(database, accountId, search, today)
   const { debtorId } = search
-  // The page shows the name of the customer in the filter even if the customer has no row.
+  // The page shows the name of the filter's customer even if the list contains no invoice of this customer.
   const rowsWithDebtor =
     debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
   const [customers, blockReasons] = await Promise.all([

@@ -34,7 +34,7 @@ import {
 import { readCustomerNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import { type Cell, CSV_PAGE, respondWithCsv } from './csv.ts'
+import { type Cell, CSV_ROWS_PER_QUERY, respondWithCsv } from './csv.ts'
 import { renderAmountFields, renderPartialHint, renderSummary } from './list-parts.ts'
 
 const PATH = '/settings/payments'
@@ -87,7 +87,10 @@ export const paymentListPages: readonly SessionPage[] = [
       const today = todayIn(account.timezone, request.now)
       const csv = { name: 'payments', today, head: CSV_HEAD } as const
       return respondWithCsv(request, deps, csv, async (after) => {
-        const found = await searchPayments(read, account.id, search, { after, limit: CSV_PAGE })
+        const found = await searchPayments(read, account.id, search, {
+          after,
+          limit: CSV_ROWS_PER_QUERY,
+        })
         const names = await readCustomerNames(read, account.id, found.rows)
         return { rows: found.rows.map((row) => cellsOf(row, names)), next: found.next }
       })

@@ -46,6 +46,8 @@ export const resetPages: readonly OpenPage[] = [
       const guess = { purpose: 'password_reset', subject: email, address } as const
       await database.transaction(async (tx) => {
         await countGuess(tx, guess, now)
+        // The address is passed as it was entered: earlier versions stored the addresses of users without
+        // normalization.
         await requestPasswordReset(tx, entered, resetCodes, now)
       })
       const route = noticeRouteOf?.(email) ?? 'waiting'
@@ -72,7 +74,8 @@ export const resetPages: readonly OpenPage[] = [
     async handle({ fields, address, now }, { database, passwords }) {
       const codeHash = hashToken(fields.text('code').trim())
       const { user } = await getPasswordReset(database.read, codeHash, now)
-      // This attempt is counted separately from attempts to log in: a person whose login is blocked can use a link.
+      // Attempts with a valid link are limited, because hashing a password is expensive. They are counted separately
+      // from attempts to log in, so that a person whose login is blocked can use a link.
       const guess = { purpose: 'new_password', subject: user.id, address } as const
       checkChosenPassword(fields.text('password'), user.email, '/password')
       await database.transaction((tx) => countGuess(tx, guess, now))
@@ -176,6 +179,7 @@ function renderDone(frame: Frame): Html {
   )
 }
 
+/** Renders a page without the name and menu of the user, even if the browser has a session. */
 function renderNarrowPage(frame: Frame, title: string, content: Html): Html {
   const main = html`<div class="narrow card"><h1>${title}</h1>
 ${content}</div>`

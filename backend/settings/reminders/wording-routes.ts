@@ -58,8 +58,8 @@ const KEYS: readonly WordingKey[] = STAGES.flatMap((stage) =>
 
 const EXPECTED: Expected = { texts: [...WORDING_FIELDS, 'invoice'], acceptsShownValues: true }
 
-/** Each text is changed independently of the others. */
-const TEXTS = WORDING_FIELDS.map((name) => [name] as const)
+/** The units for `combineTexts`: each text is changed independently of the others. */
+const UNITS = WORDING_FIELDS.map((name) => [name] as const)
 
 /** Instead of an invoice number: `readSample` then chooses the invoice. */
 const ANY_INVOICE = ''
@@ -71,16 +71,17 @@ export const wordingPages: readonly SessionPage[] = [
     async handle({ session }, { database: { read } }) {
       const { id: accountId } = session.account
       const rows = await listChangedWordings(read, accountId)
-      const own = new Map(
+      const changedByName = new Map(
         rows.map(({ stage, language, ...wording }) => [`${stage}-${language}`, wording]),
       )
       const awaitingApproval = await countAwaitingApproval(read, accountId)
       return {
         json: listOf(
-          KEYS.map((key) => represent(key, own.get(nameOfWording(key)))),
+          KEYS.map((key) => represent(key, changedByName.get(nameOfWording(key)))),
           null,
         ),
-        page: (frame) => renderWordings(frame, { awaitingApproval, changed: new Set(own.keys()) }),
+        page: (frame) =>
+          renderWordings(frame, { awaitingApproval, changed: new Set(changedByName.keys()) }),
       }
     },
   },
@@ -90,14 +91,14 @@ export const wordingPages: readonly SessionPage[] = [
     async handle(request, deps) {
       const { session, id } = request
       const key = keyOf(id)
-      const own = await findWording(deps.database.read, session.account.id, key)
-      const values = own ?? defaultWording(key.stage, key.language)
+      const changed = await findWording(deps.database.read, session.account.id, key)
+      const values = changed ?? defaultWording(key.stage, key.language)
       const sample = await readSample(request, deps, key, values, ANY_INVOICE)
       const invoice = sample.invoice?.number ?? ''
-      const isChanged = own !== undefined
+      const isChanged = changed !== undefined
       const view = { session, key, values, stored: values, isChanged, isUnsaved: false, invoice }
       return {
-        json: represent(key, own),
+        json: represent(key, changed),
         page: (frame) => renderWording(frame, view),
       }
     },
@@ -113,14 +114,14 @@ export const wordingPages: readonly SessionPage[] = [
     async handle({ session, id, fields, actionContext, performAction }) {
       const { id: accountId } = session.account
       const key = keyOf(id)
-      const own = await performAction('wording_changed', async (tx) => {
+      const changed = await performAction('wording_changed', async (tx) => {
         await lockAccount(tx, accountId)
         const stored = await currentWording(tx, accountId, key)
-        const wording = combineTexts(fields, stored, TEXTS)
+        const wording = combineTexts(fields, stored, UNITS)
         await changeWording(tx, accountId, key, wording, actionContext)
         return findWording(tx, accountId, key)
       })
-      return { json: represent(key, own), location: `${PATH}/${id}` }
+      return { json: represent(key, changed), location: `${PATH}/${id}` }
     },
     rerender,
   },
@@ -194,6 +195,7 @@ export const wordingPages: readonly SessionPage[] = [
   },
 ]
 
+/** Renders the form again after invalid input, or after too many test mails (429). */
 async function rerender(request: SessionRequest, problem: Problem, deps: SettingsDeps) {
   if (problem.status !== 422 && problem.status !== 429) return undefined
   const view = await readSentView(request, deps)
@@ -205,7 +207,7 @@ async function rerender(request: SessionRequest, problem: Problem, deps: Setting
 async function readSentView(request: SessionRequest, deps: SettingsDeps) {
   const { session, id, fields } = request
   const key = keyOf(id)
-  const own = await findWording(deps.database.read, session.account.id, key)
+  const changed = await findWording(deps.database.read, session.account.id, key)
   const values = sentWording(fields)
   const sent = fields.text('invoice').trim()
   const sample = sent === '' ? await readSample(request, deps, key, values, ANY_INVOICE) : undefined
@@ -213,8 +215,8 @@ async function readSentView(request: SessionRequest, deps: SettingsDeps) {
     session,
     key,
     values,
-    stored: own ?? defaultWording(key.stage, key.language),
-    isChanged: own !== undefined,
+    stored: changed ?? defaultWording(key.stage, key.language),
+    isChanged: changed !== undefined,
     isUnsaved: true,
     invoice: sample?.invoice?.number ?? sent,
   }
@@ -232,6 +234,7 @@ async function currentWording(
   return (await findWording(reader, accountId, key)) ?? defaultWording(key.stage, key.language)
 }
 
+/** Returns all texts of the form, including those that it does not change. */
 function sentWording(fields: Fields): Wording {
   return {
     subject: fields.formText('subject'),
@@ -299,13 +302,14 @@ async function findInvoiceId(
   ])
 }
 
-function represent(key: WordingKey, own: Wording | undefined) {
-  const wording = own ?? defaultWording(key.stage, key.language)
+/** `changed` is the wording of the account; undefined if the account uses the default. */
+function represent(key: WordingKey, changed: Wording | undefined) {
+  const wording = changed ?? defaultWording(key.stage, key.language)
   return {
     object: 'reminder_wording',
     id: nameOfWording(key),
     ...key,
-    is_default: own === undefined,
+    is_default: changed === undefined,
     ...wording,
     variables: VARIABLES,
   }

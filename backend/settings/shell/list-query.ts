@@ -5,6 +5,7 @@ import { type Html, html } from '../../html/html.ts'
 import type { Page } from '../../lists/keyset.ts'
 import { type AmountRange, isDecimal } from '../../money/amount-range.ts'
 
+/** `trail` contains the cursors of previous pages, see `renderPager`. */
 const PAGING: readonly string[] = ['limit', 'trail']
 const LIMIT_DEFAULT = 50
 const LIMIT_MAX = 200
@@ -158,6 +159,7 @@ export function renderPager(
 ): Html | undefined {
   const { cursor } = list
   if (cursor === undefined && next === null) return undefined
+  // Cursors are ids, which contain no dot.
   const trail = (list.value('trail') ?? '').split('.').filter((id) => id !== '')
   const limit = list.value('limit')
   const linkTo = (to: string | undefined, previous: readonly string[]) =>

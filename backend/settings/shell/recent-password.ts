@@ -19,14 +19,15 @@ export const CONFIRM_PATH = '/settings/confirm'
 /** The time for which an entered password counts as recent. */
 const CONFIRMED_MS = 15 * 60_000
 /**
- * A form is shown only if the password still counts as recent for this time, so that people have time to send the
- * form.
+ * A form is shown only if the password will still count as recent for at least this time, so that people have time to
+ * send the form.
  */
-const FORM_MS = 5 * 60_000
+const TIME_FOR_FORM_MS = 5 * 60_000
 
 /**
  * Returns the session if the password was entered recently, or if this request contains it. In the second case, the
- * session has a new token and the user's present role, or is undefined if the session has been ended in the meantime.
+ * session has the user's present role, and a new token unless a concurrent request has replaced the token; it is
+ * undefined if the session has ended or the user was deactivated in the meantime.
  *
  * If the password is missing or wrong, returns the response that requests it: for a GET, a redirect to `CONFIRM_PATH`;
  * for a form that was sent, a page that keeps the form. This page sends the form again, with the password, so that
@@ -41,7 +42,7 @@ export async function requireRecentPassword(
   const { session, fields, now, wantsJson } = sessionRequest
   const isRead = request.method === 'get' || request.method === 'head'
   const ageMs = now.getTime() - session.confirmedAt.getTime()
-  if (ageMs < (isRead ? CONFIRMED_MS - FORM_MS : CONFIRMED_MS)) return { session }
+  if (ageMs < (isRead ? CONFIRMED_MS - TIME_FOR_FORM_MS : CONFIRMED_MS)) return { session }
   if (wantsJson) {
     const detail = `Enter your password again at ${CONFIRM_PATH} before you do this.`
     throw new Problem('confirmation_required', detail)
@@ -71,7 +72,8 @@ export async function requireRecentPassword(
   try {
     const token = await confirmPassword(sessionRequest, deps)
     // Verifying the password can take seconds. Without this, a user who has been deactivated meanwhile, or has lost the
-    // Admin role, could still issue a key. If the token is undefined, a concurrent request has replaced it.
+    // Admin role, could still issue a key. `token` is undefined if a concurrent request has replaced the session's
+    // token.
     const confirmed = { ...session, token: token ?? session.token }
     return { session: await readSessionAgain(deps.database.read, confirmed, now) }
   } catch (error) {
@@ -93,7 +95,7 @@ function nearestPagePath({ path, server }: Request): string {
 /**
  * Checks the user's password in the field, and counts the guess. Returns the guess, so that the caller can pass it to
  * `uncountGuess` in the transaction of the action. A wrong password is recorded in the audit log, because another
- * person may be using the session. Throws `validation_failed`.
+ * person may be using the session. Throws `validation_failed` if the password is wrong, and `too_many_logins`.
  */
 export async function checkOwnPassword(
   { session, fields, address, actionContext, now }: SessionRequest,
@@ -117,9 +119,9 @@ export async function checkOwnPassword(
 }
 
 /**
- * Checks the password of the request, and records that it was just entered. Returns the session's new token, or
- * undefined if a concurrent request has replaced the token. The response then sets no cookie, because the browser gets
- * the valid token in the response to the other request. Throws `validation_failed`.
+ * Checks the password of the request, records that it was just entered, and returns the session's new token. If a
+ * concurrent request has replaced the token, does not record this and returns undefined. The response then sets no cookie,
+ * because the browser gets the valid token in the response to the other request. Throws as `checkOwnPassword` does.
  */
 export async function confirmPassword(
   request: SessionRequest,
@@ -139,7 +141,7 @@ interface PasswordForm {
   readonly action: string
   /** The fields that the form sends with the password. */
   readonly fields: readonly FieldEntry[]
-  /** An explanation of what happens after the password. */
+  /** Says what happens after the password is entered. */
   readonly hint: string
   /** The target of the Cancel link. */
   readonly back: string
