@@ -1,6 +1,6 @@
 /**
- * Processes a customer's reply: logs it, notifies the Admins if the account has no address of its own for replies, and
- * pauses chasing until a person resumes it.
+ * Processes a customer's reply: adds it to the message log, notifies the Admins if the account has no address of its
+ * own for replies, and pauses chasing until a person resumes it.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { DebtorRow, MessageRow, Transaction } from '../database/tables.ts'
@@ -20,7 +20,8 @@ export interface Reply {
 }
 
 export async function recordReply(tx: Transaction, reply: Reply, now: Date): Promise<void> {
-  await logReply(tx, reply, now)
+  const row = await logReply(tx, reply, now)
+  await notifyAdmins(tx, row, now)
   await pauseChasing(tx, reply.debtor, now)
 }
 
@@ -40,15 +41,15 @@ async function pauseChasing(tx: Transaction, debtor: DebtorRow, now: Date): Prom
   await changeDebtor(tx, debtor, pause, now)
 }
 
-/** Logs the reply, with the invoices of the message to which it replies. */
+/** Adds the reply to the message log, with the invoices of the message to which the customer replied. */
 async function logReply(
   tx: Transaction,
   { repliedTo, subject, text }: Reply,
   now: Date,
-): Promise<void> {
+): Promise<MessageRow> {
   const at = now.toISOString()
   const row: MessageRow = {
-    ...NO_OUTBOUND_FACTS,
+    ...NO_OUTBOUND_VALUES,
     id: createId('msg'),
     account_id: repliedTo.account_id,
     debtor_id: repliedTo.debtor_id,
@@ -75,7 +76,7 @@ async function logReply(
     .execute()
   await recordTransitions(tx, [row], null, now)
   await recordMessageEvent(tx, row, now)
-  await notifyAdmins(tx, row, now)
+  return row
 }
 
 /** Notifies the Admins, unless the account has its own address for replies, where its staff read them. */
@@ -90,7 +91,7 @@ async function notifyAdmins(tx: Transaction, { account_id: accountId, id }: Mess
 }
 
 /** The values of the columns that only outbound messages use. */
-const NO_OUTBOUND_FACTS = {
+const NO_OUTBOUND_VALUES = {
   stage: null,
   suppression_reason: null,
   suppression_detail: null,

@@ -1,7 +1,7 @@
 /**
- * Renders the body of a mail as text and as HTML, with the same content in the same order. Only the HTML has a heading,
- * with the sender or the logo and the title. The HTML suits mail programs: it has tables and inline styles, loads
- * nothing, is readable without styles, and has a dark scheme.
+ * Renders the body of a mail as text and as HTML, with the same content in the same order. Only the HTML begins with a
+ * heading: the sender's name or logo, and the title. The HTML suits mail programs: it has tables and inline styles,
+ * loads nothing, is readable without styles, and has a dark scheme.
  */
 import type { Logo, LogoProperties } from '../../accounts/logo.ts'
 import { Html, html } from '../../html/html.ts'
@@ -9,7 +9,7 @@ import { Html, html } from '../../html/html.ts'
 export interface MailBody {
   /** A BCP 47 tag. */
   readonly language: string
-  /** The color of the line at the top, of links and of the button. */
+  /** Determines the color of the line at the top, of links and of the button. */
   readonly tone: keyof typeof TONES
   /** The sender's name, above the title. */
   readonly sender: string
@@ -21,11 +21,14 @@ export interface MailBody {
   readonly greeting: string
   readonly opening: readonly string[]
   readonly table?: MailTable
+  /** A button, e.g. to pay online. */
   readonly action?: MailLink | undefined
   /** How to pay, e.g. a bank account for each currency. */
   readonly payment?: readonly MailPayment[]
   readonly closing: readonly string[]
-  readonly signature: readonly string[]
+  /** The lines at the end, e.g. “Kind regards,” and the sender's name. */
+  readonly signOff: readonly string[]
+  /** The small print, e.g. on whose behalf the mail was sent. */
   readonly footer: readonly string[]
   readonly unsubscribe?: MailLink | undefined
 }
@@ -70,7 +73,7 @@ const TONES = {
   grave: { light: '#b3261e', dark: '#ff9d94' },
 } as const
 
-/** Embeds the logo in the HTML of a mail as a data URL, so that a page in Settings can show the mail. */
+/** Embeds the logo in the HTML of a mail as a data URL, because a page in Settings cannot load it by its Content-ID. */
 export function embedLogo(mailHtml: string, logo: Logo | undefined): string {
   if (logo === undefined) return mailHtml
   const source = `data:${logo.mediaType};base64,${logo.content.toString('base64')}`
@@ -86,8 +89,8 @@ export function renderMailText(body: MailBody): string {
     ...(action === undefined ? [] : [`${action.label}:\n${action.url}`]),
     ...payment.map(renderPaymentText),
     ...body.closing,
-    body.signature.join('\n'),
-    // Mail programs treat the lines after `-- ` as a signature.
+    body.signOff.join('\n'),
+    // Many mail programs show the lines after `-- ` less prominently, and omit them from replies.
     ['-- ', ...body.footer].join('\n'),
     ...(unsubscribe === undefined ? [] : [`${unsubscribe.label}:\n${unsubscribe.url}`]),
   ].join('\n\n')
@@ -169,7 +172,7 @@ ${body.table && renderTable(body.table, color)}
 ${body.action && renderAction(body.action, color)}
 ${body.payment?.map((payment) => renderPayment(payment, color))}
 ${paragraphs(body.closing)}
-<p class="ink" style="${PARAGRAPH}">${body.signature.map((line, at) => (at === 0 ? line : html`<br><strong>${line}</strong>`))}</p>
+<p class="ink" style="${PARAGRAPH}">${body.signOff.map((line, at) => (at === 0 ? line : html`<br><strong>${line}</strong>`))}</p>
 </td></tr></table>
 <table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="max-width:600px"><tr><td class="soft" style="padding:20px 24px;font-size:13px;line-height:1.55;text-align:center;overflow-wrap:anywhere;${SOFT};${FONT}">
 ${footer.map((line) => html`<p style="margin:0 0 8px">${line}</p>`)}

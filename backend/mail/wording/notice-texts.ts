@@ -49,7 +49,7 @@ export async function writeNotice(
     language: 'en',
     sender: 'Receivables',
     greeting: 'Hello,',
-    signature: ['Kind regards,', 'Receivables'],
+    signOff: ['Kind regards,', 'Receivables'],
     footer: [
       withFullStop(`About the account ${account.name}`),
       ...choiceFooter(parsed.kind, deps.baseUrl),

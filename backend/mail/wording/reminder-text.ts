@@ -112,8 +112,8 @@ export function composeReminder({
     greeting: fillIn(wording.greeting, values),
     opening: [...paragraphs(opening), ...onAccountSentences(invoices, language, words)],
     table: {
-      caption: words.caption,
-      headings: words.headings,
+      caption: words.tableCaption,
+      headings: words.tableHeadings,
       rows: invoices.map((invoice) => rowOf(invoice, language, words, !isOneInvoice)),
       totals: totalsOf(invoices, language, words),
     },
@@ -122,7 +122,7 @@ export function composeReminder({
       .map((details) => paymentOf(details, invoices, actionUrl, words))
       .filter(({ lines, link }) => lines.length > 0 || link !== undefined),
     closing: [...paragraphs(wording.closing), words.questions(creditor.replyTo)],
-    signature: [...fillIn(wording.sign_off, values).split('\n'), name],
+    signOff: [...fillIn(wording.sign_off, values).split('\n'), name],
     footer: [words.onBehalf(name)],
     unsubscribe:
       content.unsubscribeUrl === null
@@ -254,7 +254,7 @@ function totalsOf(invoices: readonly ReminderInvoice[], language: Language, word
     return [
       ...total,
       { label: words.deducted, amount: text(-onAccount) },
-      { label: words.rest, amount: text(due - onAccount) },
+      { label: words.remaining, amount: text(due - onAccount) },
     ]
   })
 }

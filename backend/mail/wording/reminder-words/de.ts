@@ -46,19 +46,20 @@ export const DE: ReminderWords = {
     firm: `${ALREADY_PAID} ${CONTACT_US}`,
     final: `${ALREADY_PAID} ${CONTACT_US}`,
   },
-  headings: ['Rechnung', 'Offener Betrag'],
-  caption: 'Was offen ist',
+  tableHeadings: ['Rechnung', 'Offener Betrag'],
+  tableCaption: 'Was offen ist',
   dueOn: (date) => `Fällig am ${date}`,
-  relativeDueDate(days) {
-    if (days === 0) return 'heute fällig'
-    if (days > 0) return days === 1 ? '1 Tag überfällig' : `${days} Tage überfällig`
-    return days === -1 ? 'in 1 Tag' : `in ${-days} Tagen`
+  relativeDueDate(daysPastDue) {
+    if (daysPastDue === 0) return 'heute fällig'
+    if (daysPastDue > 0)
+      return daysPastDue === 1 ? '1 Tag überfällig' : `${daysPastDue} Tage überfällig`
+    return daysPastDue === -1 ? 'in 1 Tag' : `in ${-daysPastDue} Tagen`
   },
   total: 'Offen insgesamt',
-  onAccount: (paid, rest) =>
-    `Wir haben ${paid} von Ihnen erhalten, die noch keiner Rechnung zugeordnet sind. Wir berücksichtigen sie: Bitte zahlen Sie den Rest von ${rest}.`,
+  onAccount: (received, remaining) =>
+    `Wir haben ${received} von Ihnen erhalten, die noch keiner Rechnung zugeordnet sind. Wir berücksichtigen sie: Bitte zahlen Sie den Rest von ${remaining}.`,
   deducted: 'Bereits eingegangen',
-  rest: 'Noch zu zahlen',
+  remaining: 'Noch zu zahlen',
   payOnline: 'Online bezahlen',
   howToPay: 'So zahlen Sie',
   howToPayIn: (currency) => `So zahlen Sie in ${currency}`,

@@ -45,19 +45,19 @@ export const EN: ReminderWords = {
     firm: `${ALREADY_PAID} ${CONTACT_US}`,
     final: `${ALREADY_PAID} ${CONTACT_US}`,
   },
-  headings: ['Invoice', 'Amount due'],
-  caption: 'Amounts due',
+  tableHeadings: ['Invoice', 'Amount due'],
+  tableCaption: 'Amounts due',
   dueOn: (date) => `Due on ${date}`,
-  relativeDueDate(days) {
-    if (days === 0) return 'due today'
-    const count = Math.abs(days) === 1 ? '1 day' : `${Math.abs(days)} days`
-    return days > 0 ? `${count} overdue` : `in ${count}`
+  relativeDueDate(daysPastDue) {
+    if (daysPastDue === 0) return 'due today'
+    const count = Math.abs(daysPastDue) === 1 ? '1 day' : `${Math.abs(daysPastDue)} days`
+    return daysPastDue > 0 ? `${count} overdue` : `in ${count}`
   },
   total: 'Total due',
-  onAccount: (paid, rest) =>
-    `We have received ${paid} from you that is not yet assigned to an invoice. Please pay only the remaining ${rest}.`,
+  onAccount: (received, remaining) =>
+    `We have received ${received} from you that is not yet assigned to an invoice. Please pay only the remaining ${remaining}.`,
   deducted: 'Received on account',
-  rest: 'Still to pay',
+  remaining: 'Still to pay',
   payOnline: 'Pay online',
   howToPay: 'How to pay',
   howToPayIn: (currency) => `How to pay in ${currency}`,

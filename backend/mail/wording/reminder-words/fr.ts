@@ -46,19 +46,19 @@ export const FR: ReminderWords = {
     firm: `${ALREADY_PAID} ${CONTACT_US}`,
     final: `${ALREADY_PAID} ${CONTACT_US}`,
   },
-  headings: ['Facture', 'Montant dû'],
-  caption: 'Ce qui est dû',
+  tableHeadings: ['Facture', 'Montant dû'],
+  tableCaption: 'Ce qui est dû',
   dueOn: (date) => `À payer au plus tard le ${date}`,
-  relativeDueDate(days) {
-    if (days === 0) return 'échéance aujourd’hui'
-    const count = Math.abs(days) === 1 ? '1 jour' : `${Math.abs(days)} jours`
-    return days > 0 ? `${count} de retard` : `dans ${count}`
+  relativeDueDate(daysPastDue) {
+    if (daysPastDue === 0) return 'échéance aujourd’hui'
+    const count = Math.abs(daysPastDue) === 1 ? '1 jour' : `${Math.abs(daysPastDue)} jours`
+    return daysPastDue > 0 ? `${count} de retard` : `dans ${count}`
   },
   total: 'Total dû',
-  onAccount: (paid, rest) =>
-    `Nous avons reçu de votre part ${paid}, qui ne sont pas encore affectés à une facture. Nous en tenons compte : merci de régler le solde de ${rest}.`,
+  onAccount: (received, remaining) =>
+    `Nous avons reçu de votre part ${received}, qui ne sont pas encore affectés à une facture. Nous en tenons compte : merci de régler le solde de ${remaining}.`,
   deducted: 'Déjà reçu',
-  rest: 'Reste à payer',
+  remaining: 'Reste à payer',
   payOnline: 'Payer en ligne',
   howToPay: 'Comment payer',
   howToPayIn: (currency) => `Comment payer en ${currency}`,

@@ -45,19 +45,19 @@ export const NL: ReminderWords = {
     firm: `${ALREADY_PAID} ${CONTACT_US}`,
     final: `${ALREADY_PAID} ${CONTACT_US}`,
   },
-  headings: ['Factuur', 'Te betalen'],
-  caption: 'Wat openstaat',
+  tableHeadings: ['Factuur', 'Te betalen'],
+  tableCaption: 'Wat openstaat',
   dueOn: (date) => `Te betalen uiterlijk ${date}`,
-  relativeDueDate(days) {
-    if (days === 0) return 'vandaag te betalen'
-    const count = Math.abs(days) === 1 ? '1 dag' : `${Math.abs(days)} dagen`
-    return days > 0 ? `${count} te laat` : `over ${count}`
+  relativeDueDate(daysPastDue) {
+    if (daysPastDue === 0) return 'vandaag te betalen'
+    const count = Math.abs(daysPastDue) === 1 ? '1 dag' : `${Math.abs(daysPastDue)} dagen`
+    return daysPastDue > 0 ? `${count} te laat` : `over ${count}`
   },
   total: 'Totaal te betalen',
-  onAccount: (paid, rest) =>
-    `We hebben ${paid} van u ontvangen die nog niet bij een factuur hoort. Daar houden we rekening mee: betaal alstublieft de resterende ${rest}.`,
+  onAccount: (received, remaining) =>
+    `We hebben ${received} van u ontvangen die nog niet bij een factuur hoort. Daar houden we rekening mee: betaal alstublieft de resterende ${remaining}.`,
   deducted: 'Al ontvangen',
-  rest: 'Nog te betalen',
+  remaining: 'Nog te betalen',
   payOnline: 'Online betalen',
   howToPay: 'Hoe u betaalt',
   howToPayIn: (currency) => `Hoe u in ${currency} betaalt`,

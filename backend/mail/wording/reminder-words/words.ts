@@ -23,19 +23,19 @@ export interface ReminderWords {
   readonly opening: Readonly<Record<Stage, OneOrMany>>
   readonly closing: Readonly<Record<Stage, string>>
   /** The headings of the table of invoices. */
-  readonly headings: readonly [invoice: string, amountDue: string]
+  readonly tableHeadings: readonly [invoice: string, amountDue: string]
   /** The name of the table of invoices for screen readers. */
-  readonly caption: string
+  readonly tableCaption: string
   dueOn(date: string): string
   /** E.g. "3 days overdue", or "in 3 days" if `daysPastDue` is negative. */
   relativeDueDate(daysPastDue: number): string
   readonly total: string
-  /** Says that `received` is on account, so that only `rest` remains to be paid. */
-  onAccount(received: string, rest: string): string
+  /** Says that `received` is on account, so that only `remaining` is still to be paid. */
+  onAccount(received: string, remaining: string): string
   /** The label of the money on account that is deducted. */
   readonly deducted: string
   /** The label of what remains to be paid after the deduction. */
-  readonly rest: string
+  readonly remaining: string
   readonly payOnline: string
   readonly howToPay: string
   /** For a reminder with several currencies. */
