@@ -74,6 +74,7 @@ export async function editDebtor(
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
   const change = withoutUnchanged(debtor, checkDetails(debtor, details))
+  // `name_search` is derived from the name.
   const names = Object.keys(change).filter((name) => name !== 'name_search')
   if (names.length === 0) return debtor
   await recordAudit(tx, actionContext, {
@@ -87,8 +88,8 @@ export async function editDebtor(
 }
 
 /**
- * If the old e-mail address is suppressed, a new address does not change the contactability. Otherwise the new
- * address determines the contactability, because the new address may be suppressed too.
+ * If the old e-mail address is suppressed, a new address does not change the contactability. Otherwise, and if the
+ * address is removed, the contactability is determined again: a new address may be suppressed too.
  */
 async function contactabilityAfter(
   tx: Transaction,

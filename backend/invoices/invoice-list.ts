@@ -45,8 +45,11 @@ export async function listInvoices(
   today: string,
   page: Page,
 ): Promise<InvoiceRow[]> {
-  const { status: filtered, currency, overdue, ...others } = filters
-  const status = overdue ? UNPAID.filter((unpaid) => filtered?.includes(unpaid) ?? true) : filtered
+  const { status: requested, currency, overdue, ...others } = filters
+  // Only unpaid invoices can be overdue.
+  const status = overdue
+    ? UNPAID.filter((unpaid) => requested?.includes(unpaid) ?? true)
+    : requested
   if (status?.length === 0) return []
   const values = { ...others, ...dueBefore(filters, today, page), accountId, today }
   if (isAllOverdue(filters, page)) {
@@ -64,7 +67,10 @@ export async function listInvoices(
   )
 }
 
-/** Returns an upper limit of the due dates if only overdue invoices match, so that a scan by due date ends there. */
+/**
+ * If the list shows only overdue invoices, sorted by due date, returns the filter `due_before` with today or the
+ * earlier date that was requested, so that the scan ends there.
+ */
 function dueBefore({ overdue, due_before }: InvoiceFilters, today: string, { sort }: Page) {
   if (overdue !== true || sort !== 'due_date') return {}
   return { due_before: due_before !== undefined && due_before < today ? due_before : today }
@@ -161,11 +167,11 @@ function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
 const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageVariant) => {
   const { accountId, today, created_since, created_before } = values
   const page = pageWithBounds(variant, values)
-  const sorted: Page = { ...page, ignoresSortIndex: true }
+  const pageToSort: Page = { ...page, ignoresSortIndex: true }
   // Sorting by due date last does not change the order, because ids are unique. It makes SQLite, which has no
   // statistics, use the index of announced invoices, because the index of all invoices contains no due date.
   const dueDateLast = sql`due_date ${sql.raw(page.direction)}`
-  const selectIds = (announced: 0 | 1, pageToSort: Page, dueDate: Column) =>
+  const selectIds = (announced: 0 | 1, idPage: Page, dueDate: Column) =>
     reader
       .selectFrom('invoices')
       .select('id')
@@ -175,21 +181,23 @@ const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageV
           ...isInLiterals('status', UNPAID),
           ...within(dueDate, undefined, today),
           sql<SqlBool>`overdue_announced = ${sql.lit(announced)}`,
-          ...withinSorted(pageToSort, created_since, created_before),
-          ...withinBounds(pageToSort),
+          ...withinSorted(idPage, created_since, created_before),
+          ...withinBounds(idPage),
         ]),
       )
-      .orderBy(orderOf(pageToSort))
+      .orderBy(orderOf(idPage))
       .orderBy(dueDateLast)
       .limit(sql.lit(page.fetch))
   const ids = reader
     .selectFrom(selectIds(1, page, UNINDEXED_DUE_DATE).as('announced'))
     .select('id')
-    .unionAll(reader.selectFrom(selectIds(0, sorted, 'due_date').as('unannounced')).select('id'))
+    .unionAll(
+      reader.selectFrom(selectIds(0, pageToSort, 'due_date').as('unannounced')).select('id'),
+    )
   return reader
     .selectFrom('invoices')
     .select(INVOICE_COLUMNS)
     .where('id', 'in', ids)
-    .orderBy(orderOf(sorted))
+    .orderBy(orderOf(pageToSort))
     .limit(sql.lit(page.fetch))
 })

@@ -1,4 +1,4 @@
-/** Predicts how long the key's hourly limit delays an import, and renders durations. */
+/** Predicts how long the hourly limit of the API key delays an import, and renders durations as text. */
 import type { RateLimitWindow } from './api.ts'
 
 const WINDOW_SECONDS = 3600
@@ -12,6 +12,7 @@ export function secondsUntilLastCall(
   const { limit, remaining, resetAtMs } = window
   const laterCalls = calls - remaining
   if (laterCalls <= 0) return 0
+  // The window may have ended. If the clock of this machine is slow, the window would seem to last longer than an hour.
   const untilReset = Math.min(Math.max((resetAtMs - nowMs) / 1000, 0), WINDOW_SECONDS)
   return untilReset + (Math.ceil(laterCalls / limit) - 1) * WINDOW_SECONDS
 }

@@ -1,4 +1,4 @@
-/** Rows of the reminder engine. */
+/** Rows of the tables for reminders: settings, wordings, the kill switch, planned messages and their statuses. */
 import type { Bit } from './bit.ts'
 import type { MessageStatus, ReminderStage } from './messages.ts'
 
@@ -42,9 +42,12 @@ export interface ReminderRow {
   message_id: string
   account_id: string
   debtor_id: string
-  /** JSON object: the facts for which the message was planned. */
+  /** JSON object: the stage, recipient, invoices and amounts for which the message was planned. */
   facts: string
-  /** The hash of the approved content; other content is not sent. */
+  /**
+   * The digest of the approved content: the send check blocks any other content. Null: not approved, or no approval is
+   * required.
+   */
   approved_hash: string | null
   /** The digest of the payment details in the text; null: the text contains none, or is not written yet. */
   payment_digest: string | null
@@ -60,9 +63,10 @@ export interface ReminderRow {
 }
 
 /**
- * A stage of an invoice for which a message was planned. Each stage is used only once per cycle. The row is
- * deleted if the message is cancelled, suppressed or bounced, unless an earlier hand-over of the message had an
- * unknown outcome.
+ * A stage of an invoice for which a message was planned. Each stage is used only once per cycle; a new cycle begins
+ * when a paid invoice reopens. The row is deleted if the message is cancelled, suppressed or bounced, so that the stage
+ * can be used again. If an earlier hand-over of the message had an unknown outcome, the row is kept, because the
+ * customer may have received the message.
  */
 export interface TakenStageRow {
   invoice_id: string
@@ -91,8 +95,9 @@ export interface ReminderWordingRow {
   language: string
   subject: string
   greeting: string
-  /** For one invoice. */
+  /** The opening of a reminder about one invoice. */
   opening: string
+  /** The opening of a reminder about several invoices. */
   opening_several: string
   closing: string
   sign_off: string

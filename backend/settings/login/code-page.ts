@@ -14,7 +14,7 @@ export const CODE_PATH = '/settings/login/code'
 /** The second factors of the person who has entered the password. */
 export interface Factors {
   readonly hasApp: boolean
-  /** Undefined if no passkey can be used. */
+  /** The relying party of the person's passkeys; undefined if there are none, or if the service has no host name. */
   readonly party: RelyingParty | undefined
 }
 
@@ -45,6 +45,7 @@ ${csrfField(frame)}
 <p><a href="/settings/login">Start again</a></p>
 </div>`
   return renderPage(
+    // The person is not logged in yet, so the page must not show the navigation.
     { ...frame, session: undefined },
     {
       title: hasApp ? 'Enter your code' : 'Use your passkey',

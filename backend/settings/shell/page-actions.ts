@@ -6,14 +6,14 @@ import { csrfField, describedBy, renderFault, renderFaults } from './layout.ts'
 import type { Frame } from './response.ts'
 
 export interface PageAction {
-  /** The last segment of the form's action. */
+  /** The last segment of the path to which the form is sent. */
   readonly name: string
-  /** The label of the button that opens the form. */
+  /** The label of the button that sends the form, and of the one that opens a form with a reason. */
   readonly title: string
-  /** A description of the consequences. */
+  /** What the action will do, shown above the reason. */
   readonly hint: string
   readonly isDangerous?: boolean
-  /** Fields before the reason. */
+  /** Renders fields before the reason. If the action was just rejected, they show the values that were sent with it. */
   readonly fields?: (rejected: RejectedAction | undefined) => Html
 }
 
@@ -45,7 +45,7 @@ export function renderActionWithReason(
 ): Html {
   const rejection = rejected?.name === action.name ? rejected : undefined
   const problem = rejection?.problem
-  // A fault links to the id `reason`, which only one field of the page may have.
+  // In the list of faults, the fault of the reason links to the id `reason`, which only one field of the page may have.
   const id = rejection === undefined ? `${action.name}-reason` : 'reason'
   return html`<details class="action"${rejection !== undefined && html` open`}>
 <summary class="button${action.isDangerous && ' danger'}">${action.title}…</summary>

@@ -27,10 +27,10 @@ export interface DeliveriesView {
   /** URLs by endpoint id, including those of deleted endpoints. */
   readonly urls: ReadonlyMap<string, string>
   readonly filters: DeliveryFilters
-  /** The `limit` in the URL, which the link to the next page repeats. */
+  /** The query parameter `limit` of this page, which the link to the next page repeats. */
   readonly limit: string | undefined
   readonly next: string | null
-  /** Whether the search stopped before the page was full. */
+  /** Whether the search stopped before the page was full, because one page searches a limited number of deliveries. */
   readonly isPartial: boolean
   readonly now: Date
 }
@@ -129,13 +129,13 @@ ${
   return renderPage(frame, { title: delivery.event_type, section: '/settings/api-keys', main })
 }
 
-function renderAttempt(row: WebhookAttemptRow, timezone: string, withBodies: boolean): Html {
+function renderAttempt(row: WebhookAttemptRow, timezone: string, showsResponse: boolean): Html {
   return html`<section class="card" aria-labelledby="attempt-${row.number}">
 <div class="heading"><h3 id="attempt-${row.number}">Attempt ${row.number}: ${outcomeWords(row.status_code, row.error)}</h3>
 <p class="total">${exactTime(row.started_at, timezone)} · ${row.duration_ms.toLocaleString('en')} ms</p></div>
 <details><summary>Headers sent</summary>${renderHeaders(row.request_headers)}</details>
 ${
-  withBodies &&
+  showsResponse &&
   row.response_headers !== null &&
   html`<details><summary>Response</summary>${renderHeaders(row.response_headers)}
 <pre tabindex="0" aria-label="Response to attempt ${row.number}"><code translate="no">${row.response_body}</code></pre></details>`
@@ -143,8 +143,8 @@ ${
 </section>`
 }
 
-function renderHeaders(column: string): Html {
-  const headers: unknown = JSON.parse(column)
+function renderHeaders(json: string): Html {
+  const headers: unknown = JSON.parse(json)
   return html`<dl class="facts">${Object.entries(Object(headers)).map(
     ([name, value]) =>
       html`<div class="whole"><dt translate="no">${name}</dt><dd><code translate="no">${String(value)}</code></dd></div>`,
