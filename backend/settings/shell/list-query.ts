@@ -159,8 +159,8 @@ export function renderPager(
 ): Html | undefined {
   const { cursor } = list
   if (cursor === undefined && next === null) return undefined
-  // Cursors are ids, which contain no dot.
-  const trail = (list.value('trail') ?? '').split('.').filter((id) => id !== '')
+  // Cursors contain no dots.
+  const trail = (list.value('trail') ?? '').split('.').filter((previous) => previous !== '')
   const limit = list.value('limit')
   const linkTo = (to: string | undefined, previous: readonly string[]) =>
     listPath(path, { ...filters, limit, cursor: to, trail: previous.slice(-TRAIL_MAX).join('.') })

@@ -1,7 +1,7 @@
 /** The texts of reminders that each language provides. */
 import type { ReminderStage } from '../../../database/tables.ts'
 
-/** `ReminderStage` has only the stages after the due date. A `courtesy` is sent before it. */
+/** `ReminderStage` has only the stages after the due date. A courtesy is sent by the due date at the latest. */
 export type Stage = 'courtesy' | ReminderStage
 
 /** Appends a full stop unless the text, e.g. a company name, ends with one. */
