@@ -114,6 +114,22 @@ interface DebtorId {
 
 const readDebtor = prepared(selectDebtor)
 
+export async function debtorExists(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<boolean> {
+  return (await readDebtorId(reader, { accountId, id })).length > 0
+}
+
+const readDebtorId = prepared((reader: Reader, { accountId, id }: DebtorId) =>
+  reader
+    .selectFrom('debtors')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('id', '=', id),
+)
+
 function selectDebtor(reader: Reader, { accountId, id }: DebtorId) {
   return reader
     .selectFrom('debtors')

@@ -3,6 +3,7 @@
  * cancels the waiting messages about them.
  */
 import assert from 'node:assert'
+import { PostgresAdapter } from 'kysely'
 import { createId } from '../../shared/contract/id.ts'
 import { type ApplyCredit, readApplyCredit } from '../accounts/apply-credit.ts'
 import { todayIn } from '../calendar/calendar.ts'
@@ -16,7 +17,7 @@ import { findOpenInvoices } from '../invoices/invoices.ts'
 import { findUnsentMessages, type UnsentMessage } from '../messages/cancel-messages.ts'
 import { replanInvoices } from '../reminders/planning/planning.ts'
 import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop-covered-reminders.ts'
-import { insertWithUniqueExternalId } from '../validation/external-id.ts'
+import { insertWithUniqueExternalId, rejectTakenExternalId } from '../validation/external-id.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { allocate, applyOldestFirst, type Share } from './allocation.ts'
 import { renderPayment } from './representation.ts'
@@ -134,12 +135,7 @@ export async function recordPayment(
     updated_at: now.toISOString(),
     revision: 1,
   }
-  if (payment.external_id === null) await insertPayment(tx, payment)
-  else {
-    await insertWithUniqueExternalId(tx, 'payments', payment, () =>
-      insertPaymentWithSavepoint(tx, payment),
-    )
-  }
+  await insertPayment(tx, payment)
   const allocations = allocated.map(({ invoice, amount }, position) => ({
     payment_id: payment.id,
     position,
@@ -156,17 +152,24 @@ export async function recordPayment(
   return { payment, allocations }
 }
 
-const insertPayment = prepared((tx: Transaction, payment: PaymentRow) =>
+/** Throws `duplicate_external_id`. */
+async function insertPayment(tx: Transaction, payment: PaymentRow): Promise<void> {
+  if (payment.external_id !== null && tx.getExecutor().adapter instanceof PostgresAdapter) {
+    // Another transaction may insert a payment with this external id at the same time.
+    await insertWithUniqueExternalId(tx, 'payments', payment, () =>
+      tx.insertInto('payments').values(payment).execute(),
+    )
+    return
+  }
+  // On SQLite, a transaction that runs at the same time may do so as well, but it is then repeated after this one. The
+  // insert can therefore be sent with the payment's other writes.
+  await rejectTakenExternalId(tx, 'payments', payment)
+  await insertRow(tx, payment)
+}
+
+const insertRow = prepared((tx: Transaction, payment: PaymentRow) =>
   tx.insertInto('payments').values(payment),
 )
-
-/**
- * PostgreSQL: a write that is not prepared has a savepoint (see `TransactionConnection`), so a duplicate external id
- * does not abort the transaction.
- */
-function insertPaymentWithSavepoint(tx: Transaction, payment: PaymentRow) {
-  return tx.insertInto('payments').values(payment).execute()
-}
 
 const insertAllocation = prepared((tx: Transaction, allocation: AllocationRow) =>
   tx.insertInto('payment_allocations').values(allocation),

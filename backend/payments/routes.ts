@@ -4,6 +4,7 @@ import type { Operation } from '../api/operation.ts'
 import { type WriteContext, writeOperation } from '../api/write.ts'
 import type { Reader } from '../database/database.ts'
 import type { PaymentRow } from '../database/tables.ts'
+import { debtorExists } from '../debtors/debtors.ts'
 import { findDebtorIdOfInvoice } from '../invoices/invoices.ts'
 import { parseCurrency } from '../money/money.ts'
 import { calendarDate, currencyFilter, objectId, text } from '../validation/fields.ts'
@@ -58,13 +59,18 @@ export const paymentOperations: readonly Operation[] = [
   }),
 ]
 
-/** Finds the debtor of the payment, or of its first invoice: a payment to invoices of several debtors is rejected. */
+/**
+ * Finds the debtor of the payment, or of its first invoice: a payment to invoices of several debtors is rejected. An id
+ * that is not sent exactly as it is stored is not found, although the validated body may name the same debtor.
+ */
 async function findDebtorId(
   reader: Reader,
   accountId: string,
   { debtor_id, invoice_id, allocations }: JsonObject,
 ): Promise<string | undefined> {
-  if (typeof debtor_id === 'string') return debtor_id
+  if (typeof debtor_id === 'string') {
+    return (await debtorExists(reader, accountId, debtor_id)) ? debtor_id : undefined
+  }
   const [first]: readonly unknown[] = Array.isArray(allocations) ? allocations : []
   const invoiceId = isJsonObject(first) ? first['invoice_id'] : invoice_id
   if (typeof invoiceId !== 'string') return undefined

@@ -1,7 +1,14 @@
-import { sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Transaction } from '../database/database.ts'
+import { prepared } from '../database/prepared.ts'
+
+type Table = 'debtors' | 'invoices' | 'payments'
+
+interface Identified {
+  readonly account_id: string
+  readonly external_id: string | null
+}
 
 /**
  * Runs `insert`, which inserts the row. Throws 409 `duplicate_external_id` if another row of the account already has
@@ -10,25 +17,52 @@ import type { Transaction } from '../database/database.ts'
  */
 export async function insertWithUniqueExternalId(
   tx: Transaction,
-  table: 'debtors' | 'invoices' | 'payments',
-  row: { readonly account_id: string; readonly external_id: string | null },
+  table: Table,
+  row: Identified,
   insert: () => Promise<unknown>,
 ): Promise<void> {
   try {
     await insert()
   } catch (error) {
     const isUniqueViolation = error instanceof ConstraintViolation && error.kind === 'unique'
-    if (!isUniqueViolation || row.external_id === null) throw error
-    const { rows } = await sql<{ id: string }>`
-      select id from ${sql.table(table)}
-      where account_id = ${row.account_id} and external_id = ${row.external_id}
-    `.execute(tx)
-    const [existing] = rows
-    if (existing === undefined) throw error
-    throw new Problem(
-      'duplicate_external_id',
-      `Another of your ${table} already has this external_id: see existing_id.`,
-      { members: { existing_id: existing.id }, cause: error },
-    )
+    if (isUniqueViolation) await rejectTakenExternalId(tx, table, row, error)
+    throw error
   }
+}
+
+/** Throws 409 `duplicate_external_id` if a row of the account already has the same `external_id`. */
+export async function rejectTakenExternalId(
+  tx: Transaction,
+  table: Table,
+  { account_id: accountId, external_id: externalId }: Identified,
+  cause?: Error,
+): Promise<void> {
+  if (externalId === null) return
+  const [existing] = await findByExternalId[table](tx, { accountId, externalId })
+  if (existing === undefined) return
+  throw new Problem(
+    'duplicate_external_id',
+    `Another of your ${table} already has this external_id: see existing_id.`,
+    { members: { existing_id: existing.id }, cause },
+  )
+}
+
+const findByExternalId = {
+  debtors: finderIn('debtors'),
+  invoices: finderIn('invoices'),
+  payments: finderIn('payments'),
+}
+
+function finderIn(table: Table) {
+  return prepared(
+    (
+      tx: Transaction,
+      { accountId, externalId }: { readonly accountId: string; readonly externalId: string },
+    ) =>
+      tx
+        .selectFrom(table)
+        .select('id')
+        .where('account_id', '=', accountId)
+        .where('external_id', '=', externalId),
+  )
 }

@@ -12,6 +12,7 @@
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { DatabaseConnection } from 'kysely'
+import { LRUCache } from 'lru-cache'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { type CollapsingLog, createCollapsingLog } from '../../../shared/process/collapsing-log.ts'
 import { FairQueue } from '../../../shared/process/fair-queue.ts'
@@ -28,8 +29,19 @@ const GROUP_MAX = 64
 /** After this time, a group starts no more jobs, so that reads and finished jobs do not wait long for it. */
 const GROUP_MS_MAX = 50
 
-/** A job that takes longer than this is slow. */
+/** A job that takes longer than this is slow. Jobs that run at the same time should not take longer together. */
 const SLOW_MS = 20
+
+/**
+ * The maximum number of jobs that run at the same time. The time limit of a group is checked only when they have ended.
+ */
+const CONCURRENT_MAX = 32
+
+/** The maximum number of jobs of an account that run at the same time, until it is known how long they take. */
+const CONCURRENT_INITIAL = 8
+
+/** The maximum number of accounts of which it is known how long their jobs take. */
+const ACCOUNTS_MAX = 1000
 
 /** The value that `AsyncLocalStorage` returns in the work of a job. */
 interface WorkState {
@@ -65,8 +77,11 @@ export class WriteQueue {
   readonly #waiting = new FairQueue<QueuedJob, TransactionScope['accountId']>()
   /** The account whose job started last. */
   #lastAccount: TransactionScope['accountId']
-  /** The accounts whose last job was slow. */
-  readonly #slowAccounts = new Set<TransactionScope['accountId']>()
+  /**
+   * How many jobs of an account may run at the same time, because they would take `SLOW_MS` together, according to its
+   * last jobs: less than 1 if these were slow.
+   */
+  readonly #jobsInSlowMs = new LRUCache<string, number>({ max: ACCOUNTS_MAX })
   #draining: Promise<void> | undefined
   #closed = false
   #writer: Writer | undefined
@@ -166,10 +181,9 @@ export class WriteQueue {
         const jobs = this.#takeNext(group, size - group.length)
         if (jobs.length === 0) break
         group.push(...jobs)
-        for (const outcome of await this.#writer.run(jobs)) {
-          outcomes.push(outcome)
-          this.#recordDuration(outcome)
-        }
+        const ended = await this.#writer.run(jobs)
+        outcomes.push(...ended)
+        this.#recordDurations(ended)
       }
       this.#readers.resume()
       await this.#writer.commit()
@@ -199,9 +213,13 @@ export class WriteQueue {
   #takeNext(group: readonly QueuedJob[], max: number): QueuedJob[] {
     const jobs: QueuedJob[] = []
     const debtorIds = new Set<string>()
-    const isAccepted = ({ debtorId }: QueuedJob) =>
-      jobs.length === 0 || (debtorId !== undefined && !debtorIds.has(debtorId))
-    while (jobs.length < max) {
+    const isAccepted = ({ accountId, debtorId }: QueuedJob) => {
+      if (jobs.length === 0) return true
+      if (debtorId === undefined || debtorIds.has(debtorId)) return false
+      const ofAccount = jobs.filter((job) => job.accountId === accountId)
+      return ofAccount.length < (this.#jobsInSlowMs.get(keyOf(accountId)) ?? CONCURRENT_INITIAL)
+    }
+    while (jobs.length < Math.min(max, CONCURRENT_MAX)) {
       const job = this.#takeOne(jobs.at(-1) ?? group.at(-1), isAccepted)
       if (job === undefined) break
       jobs.push(job)
@@ -218,7 +236,8 @@ export class WriteQueue {
   ): QueuedJob | undefined {
     const job = this.#waiting.shift((accountId) => {
       const wouldDelay = before !== undefined && before.accountId !== accountId
-      if (wouldDelay && this.#slowAccounts.has(accountId)) return Number.POSITIVE_INFINITY
+      const isSlow = (this.#jobsInSlowMs.get(keyOf(accountId)) ?? 1) < 1
+      if (wouldDelay && isSlow) return Number.POSITIVE_INFINITY
       // The account whose job started last is served after the others, even after those that arrived since.
       return accountId === this.#lastAccount ? 1 : 0
     }, isAccepted)
@@ -228,9 +247,13 @@ export class WriteQueue {
     return job
   }
 
-  #recordDuration({ job: { accountId }, ms }: JobOutcome<QueuedJob>): void {
-    if (ms > SLOW_MS) this.#slowAccounts.add(accountId)
-    else this.#slowAccounts.delete(accountId)
+  #recordDurations(outcomes: readonly JobOutcome<QueuedJob>[]): void {
+    for (const [key, ofAccount] of Map.groupBy(outcomes, ({ job }) => keyOf(job.accountId))) {
+      const total = ofAccount.reduce((sum, { ms }) => sum + ms, 0)
+      // The next jobs may take longer than these, so their number grows step by step.
+      const max = Math.max(CONCURRENT_INITIAL, 2 * ofAccount.length)
+      this.#jobsInSlowMs.set(key, Math.min((SLOW_MS / total) * ofAccount.length, max))
+    }
   }
 
   async #dropWriter(): Promise<void> {
@@ -241,6 +264,10 @@ export class WriteQueue {
       ?.close()
       .catch((error: unknown) => this.#log.error({ err: error }, 'closing the writer failed'))
   }
+}
+
+function keyOf(accountId: TransactionScope['accountId']): string {
+  return accountId ?? ''
 }
 
 function guarded(connection: DatabaseConnection, state: WorkState): DatabaseConnection {

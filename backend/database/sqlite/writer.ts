@@ -7,6 +7,7 @@
  * combined write fails, they are all undone, and run again one after another.
  */
 import type { CompiledQuery, DatabaseConnection } from 'kysely'
+import { unavailable } from '../unavailable.ts'
 import type { SqliteConnection } from './connection.ts'
 import { JobConnection } from './job-connection.ts'
 import { SqliteReaders } from './readers.ts'
@@ -87,8 +88,8 @@ export class Writer {
   async #runAlone<J extends Job>(job: J, savepoint: Savepoint | undefined): Promise<JobOutcome<J>> {
     const from = performance.now()
     const connection = new JobConnection({
-      writer: this.#connection,
-      reader: this.#connection,
+      writer: this.#serial,
+      reader: this.#serial,
       batches: this.#batches,
       createSavepoint: async () => await savepoint?.create(),
     })
@@ -139,7 +140,7 @@ export class Writer {
 
   /** Runs the statement, and returns whether it has failed. */
   async #fails(statement: CompiledQuery): Promise<boolean> {
-    const [outcome] = await Promise.allSettled([this.#connection.executeQuery(statement)])
+    const [outcome] = await Promise.allSettled([this.#serial.executeQuery(statement)])
     this.#assertNoFault()
     return outcome.status === 'rejected'
   }
@@ -184,13 +185,17 @@ type StatementRunner = Pick<SqliteConnection, 'executeQuery' | 'close'>
 
 /**
  * Returns a view of the connection that starts each statement when the one before has ended. Statements that are sent
- * at the same time would wait for the connection in threads that other connections need.
+ * at the same time would wait for the connection in threads that other connections need. After an error that may have
+ * ended the transaction, it runs no more statements, because SQLite would commit each of them alone.
  */
 function runSerially(connection: SqliteConnection): StatementRunner {
   let last: Promise<unknown> = Promise.resolve()
   return {
     executeQuery(query) {
-      const result = last.then(() => connection.executeQuery<never>(query))
+      const result = last.then(() => {
+        if (connection.fault !== undefined) throw unavailable(connection.fault)
+        return connection.executeQuery<never>(query)
+      })
       last = result.catch(() => {})
       return result
     },

@@ -273,6 +273,53 @@ t.test('a full disk undoes all transactions that run at the same time', async (t
   t.strictSame(await readRowIds(database), ['a', 'b', 'c', 'z'])
 })
 
+// Regression: SQLite committed each statement that the other transaction sent after the disk was full.
+t.test('after a full disk, no statement of the other transactions is recorded', async (t) => {
+  const database = await openWithRow(t)
+  const isFull = Promise.withResolvers<void>()
+  const outcomes = await runTogether(database, {
+    a: async (tx) => {
+      await insertRow(tx, 'd')
+      await sql`pragma max_page_count = 1`.execute(tx)
+      await insertRow(tx, 'e', 'x'.repeat(1_000_000)).catch(() => 'swallowed')
+      isFull.resolve()
+    },
+    b: async (tx) => {
+      await isFull.promise
+      await insertRow(tx, 'payment')
+    },
+  })
+  t.strictSame(
+    outcomes.map(({ status }) => status),
+    ['rejected', 'rejected'],
+  )
+  t.strictSame(await readRowIds(database), ['a', 'b', 'c'])
+})
+
+// Regression: another account waited for 64 transactions, since the time limit of a group was checked only after them.
+t.test('an account does not wait for many slow transactions of another account', async (t) => {
+  const database = await openSqlite(t)
+  let ended = 0
+  const blockerMayEnd = Promise.withResolvers<void>()
+  const blocker = database.transaction(() => blockerMayEnd.promise, { accountId: 'a' })
+  const begun = Promise.withResolvers<void>()
+  const slow = Array.from({ length: 64 }, async (_, n) => {
+    const work = async (tx: Transaction) => {
+      begun.resolve()
+      await sql`
+        with recursive numbers(n) as (select ${n} union all select n + 1 from numbers where n < 40000)
+        select count(*) from numbers`.execute(tx)
+    }
+    await database.transaction(work, { accountId: 'a', debtorId: `${n}` })
+    ended++
+  })
+  blockerMayEnd.resolve()
+  await begun.promise
+  await database.transaction(async () => {}, { accountId: 'b' })
+  t.ok(ended < 32, `${ended} of 64 transactions were committed first`)
+  await Promise.all([blocker, ...slow])
+})
+
 t.test('a statement after the end of its transaction fails', async (t) => {
   const database = await openWithRow(t)
   const leaked: Transaction[] = []

@@ -3,6 +3,7 @@ import t from 'tap'
 import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 const PAYMENTS = '/api/v1/payments'
 const AMOUNT = 1000
@@ -111,3 +112,38 @@ t.test('the same money is not allocated twice by two payments of one customer', 
     t.equal(balances[0]?.unapplied ?? 0, unapplied)
   }
 })
+
+// Regression: the validated body contains the normalized id, but the payments ran as those of two customers.
+t.test(
+  'two payments that spell the id of the customer differently follow each other',
+  async (t) => {
+    const testAccount = await openTestAccount(t)
+    const { accountId, backend } = testAccount
+    await backend.database.transaction((tx) =>
+      setApplyCredit(tx, accountId, 'oldest_first', { actor: OPERATOR, now: backend.now }),
+    )
+    let debtor = await testAccount.createDebtor()
+    while (!debtor.id.includes('K')) debtor = await testAccount.createDebtor()
+    const invoice = await testAccount.createInvoice({ debtor_id: debtor.id, amount: AMOUNT })
+    const money = { amount: 300, currency: 'EUR' }
+    const mayEnd = Promise.withResolvers<void>()
+    const hasBegun = Promise.withResolvers<void>()
+    const blocker = backend.database.transaction(() => {
+      hasBegun.resolve()
+      return mayEnd.promise
+    })
+    await hasBegun.promise
+    // The Kelvin sign becomes a K when it is normalized.
+    const payments = [debtor.id, debtor.id.replace('K', '\u212a')].map((debtor_id) =>
+      testAccount.post(PAYMENTS, { ...money, debtor_id }),
+    )
+    if (!backend.database.isConcurrent) {
+      await until(() => backend.database.activity().waiting === 2, 'both payments wait')
+    }
+    mayEnd.resolve()
+    await blocker
+    for (const { status } of await Promise.all(payments)) t.equal(status, 201)
+    const { amount_paid } = await testAccount.read(`/api/v1/invoices/${invoice.id}`)
+    t.equal(amount_paid, 600)
+  },
+)
