@@ -3,7 +3,8 @@
  * `updated_at` always increases, even if the clocks of the backends differ: it is the current time or, if the
  * current time is not later than the previous value, one millisecond after the previous value.
  */
-import { type Expression, PostgresAdapter, type RawBuilder, sql } from 'kysely'
+import { type Expression, type RawBuilder, sql } from 'kysely'
+import { isPostgres } from './engine.ts'
 import type { Transaction } from './tables.ts'
 
 export interface Stamp {
@@ -16,8 +17,7 @@ export interface Stamp {
  * time of the change by the backend's clock.
  */
 export function stampOf(tx: Transaction, at: string): Stamp {
-  const isPostgres = tx.getExecutor().adapter instanceof PostgresAdapter
-  const later = isPostgres ? LATER_ON_POSTGRES : LATER_ON_SQLITE
+  const later = isPostgres(tx) ? LATER_ON_POSTGRES : LATER_ON_SQLITE
   return {
     updated_at: sql<string>`case when updated_at < ${at} then ${at} else ${later} end`,
     revision: sql<number>`revision + 1`,

@@ -177,20 +177,19 @@ export async function findDebtorIdByExternalId(
 
 /**
  * Marks the debtor as updated, because its balances change, and schedules planning of its reminders. The update
- * also locks the debtor until the transaction ends. Returns false if there is no such debtor.
+ * also locks the debtor until the transaction ends. Does nothing if there is no such debtor.
  */
 export async function touchDebtor(
   tx: Transaction,
   accountId: string,
   id: string,
   now: Date,
-): Promise<boolean> {
-  const touched = await touchById(tx, { accountId, id, at: now.toISOString() })
-  return touched.length > 0
+): Promise<void> {
+  await touchById(tx, { accountId, id, at: now.toISOString() })
 }
 
 const touchById = prepared((tx: Transaction, { accountId, id, at }: DebtorId & Touch) =>
-  touch(tx, accountId, at).where('id', '=', id).returning('id'),
+  touch(tx, accountId, at).where('id', '=', id),
 )
 
 /** Like `touchDebtor`, but for the debtor of the given invoice. Does nothing if there is no such invoice. */

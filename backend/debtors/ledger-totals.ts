@@ -4,11 +4,12 @@
  * A page that shows totals first processes a batch of its account's entries, so that the totals usually include the
  * user's last change.
  */
-import { PostgresAdapter, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker, type Worker } from '../background/worker.ts'
 import { capped, cappedSum } from '../database/capped-sum.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
+import { isPostgres } from '../database/engine.ts'
 import type { DebtorDueRow } from '../database/tables.ts'
 import { writeInParts } from '../database/write-in-parts.ts'
 import { INVOICE_IS_OPEN } from './balances.ts'
@@ -73,7 +74,7 @@ function selectChanges(reader: Reader, accountId: string | undefined) {
 }
 
 async function updateBatch(tx: Transaction, accountId?: string): Promise<void> {
-  if (tx.getExecutor().adapter instanceof PostgresAdapter) {
+  if (isPostgres(tx)) {
     await sql`select pg_advisory_xact_lock(${sql.lit(LEDGER_LOCK)})`.execute(tx)
   }
   const debtorIds = await takeChangedDebtors(tx, accountId)

@@ -13,8 +13,9 @@
  * scanning. But PostgreSQL never scans if a filter matches few rows, even if these are at the start. `readPage` therefore
  * scans a few rows first.
  */
-import { type Compilable, PostgresAdapter, type SqlBool, sql } from 'kysely'
+import { type Compilable, type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
+import { isPostgres } from '../database/engine.ts'
 import { preparedPage } from '../database/prepared.ts'
 import {
   type AnyTimeFilters,
@@ -74,7 +75,7 @@ export async function readPage<
 ): Promise<Row[]> {
   const { table, selectiveFilters } = list
   const values = withImpliedLimits(list.values, page.sort)
-  const hasStatistics = reader.getExecutor().adapter instanceof PostgresAdapter
+  const hasStatistics = isPostgres(reader)
   const { scanned, timeFilters, otherFilters } = planScan({ ...list, values }, page.sort)
   const scan: Scan<Row> = {
     accountTable: { table, accountId: values.accountId },

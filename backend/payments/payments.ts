@@ -3,15 +3,15 @@
  * cancels the waiting messages about them.
  */
 import assert from 'node:assert'
-import { PostgresAdapter } from 'kysely'
 import { createId } from '../../shared/contract/id.ts'
 import { type ApplyCredit, readApplyCredit } from '../accounts/apply-credit.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
+import { isPostgres } from '../database/engine.ts'
 import { prepared } from '../database/prepared.ts'
 import type { AllocationRow, DebtorRow, PaymentRow } from '../database/tables.ts'
 import { together } from '../database/together.ts'
-import { touchDebtor, touchDebtorOfInvoice } from '../debtors/debtors.ts'
+import { debtorExists, touchDebtor, touchDebtorOfInvoice } from '../debtors/debtors.ts'
 import { prefetchEndpoints, recordEvent } from '../events/events.ts'
 import { findOpenInvoices } from '../invoices/invoices.ts'
 import { findUnsentMessages, type UnsentMessage } from '../messages/cancel-messages.ts'
@@ -154,7 +154,7 @@ export async function recordPayment(
 
 /** Throws `duplicate_external_id`. */
 async function insertPayment(tx: Transaction, payment: PaymentRow): Promise<void> {
-  if (payment.external_id !== null && tx.getExecutor().adapter instanceof PostgresAdapter) {
+  if (payment.external_id !== null && isPostgres(tx)) {
     // Another transaction may insert a payment with this external id at the same time.
     await insertWithUniqueExternalId(tx, 'payments', payment, () =>
       tx.insertInto('payments').values(payment).execute(),
@@ -196,7 +196,11 @@ async function readRequestedShares(
   const { target } = input
   if (target.kind === 'debtor' || target.kind === 'oldest_first') {
     const { debtorId } = target
-    if (await touchDebtor(tx, accountId, debtorId, now)) {
+    const [exists] = await together([
+      debtorExists(tx, accountId, debtorId),
+      touchDebtor(tx, accountId, debtorId, now),
+    ])
+    if (exists) {
       const open =
         target.kind === 'oldest_first'
           ? await findOpenInvoices(tx, accountId, debtorId, input.currency)
