@@ -2,7 +2,11 @@
 import t from 'tap'
 import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
+import {
+  type Json,
+  openTestAccount,
+  type TestAccount,
+} from '../../fixtures/accounts/test-account.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const PAYMENTS = '/api/v1/payments'
@@ -10,6 +14,25 @@ const AMOUNT = 1000
 
 function allocationsOf({ json }: { readonly json: Json }): readonly Json[] {
   return json['allocations']
+}
+
+/** Sends the payments while another transaction runs, so that all of them wait for the writer of SQLite. */
+async function sendTogether({ backend, post }: TestAccount, payments: readonly Json[]) {
+  const { database } = backend
+  const hasBegun = Promise.withResolvers<void>()
+  const mayEnd = Promise.withResolvers<void>()
+  const blocker = database.transaction(() => {
+    hasBegun.resolve()
+    return mayEnd.promise
+  })
+  await hasBegun.promise
+  const responses = Promise.all(payments.map((payment) => post(PAYMENTS, payment)))
+  if (!database.isConcurrent) {
+    await until(() => database.activity().waiting === payments.length, 'all payments wait')
+  }
+  mayEnd.resolve()
+  await blocker
+  return await responses
 }
 
 t.test('each of many payments to the invoices of several customers is recorded once', async (t) => {
@@ -91,8 +114,9 @@ t.test('the same money is not allocated twice by two payments of one customer', 
     { invoice_id: id },
     { allocations: [{ invoice_id: id, amount: AMOUNT }] },
   ])
-  const responses = await Promise.all(
-    targets.map((target) => testAccount.post(PAYMENTS, { ...money, ...target })),
+  const responses = await sendTogether(
+    testAccount,
+    targets.map((target) => ({ ...money, ...target })),
   )
   for (const [index, { id, debtor_id }] of invoices.entries()) {
     const ofDebtor = responses.slice(3 * index, 3 * index + 3)
@@ -125,24 +149,13 @@ t.test(
     let debtor = await testAccount.createDebtor()
     while (!debtor.id.includes('K')) debtor = await testAccount.createDebtor()
     const invoice = await testAccount.createInvoice({ debtor_id: debtor.id, amount: AMOUNT })
-    const money = { amount: 300, currency: 'EUR' }
-    const mayEnd = Promise.withResolvers<void>()
-    const hasBegun = Promise.withResolvers<void>()
-    const blocker = backend.database.transaction(() => {
-      hasBegun.resolve()
-      return mayEnd.promise
-    })
-    await hasBegun.promise
     // The Kelvin sign becomes a K when it is normalized.
-    const payments = [debtor.id, debtor.id.replace('K', '\u212a')].map((debtor_id) =>
-      testAccount.post(PAYMENTS, { ...money, debtor_id }),
+    const ids = [debtor.id, debtor.id.replace('K', '\u212a')]
+    const responses = await sendTogether(
+      testAccount,
+      ids.map((debtor_id) => ({ debtor_id, amount: 300, currency: 'EUR' })),
     )
-    if (!backend.database.isConcurrent) {
-      await until(() => backend.database.activity().waiting === 2, 'both payments wait')
-    }
-    mayEnd.resolve()
-    await blocker
-    for (const { status } of await Promise.all(payments)) t.equal(status, 201)
+    for (const { status } of responses) t.equal(status, 201)
     const { amount_paid } = await testAccount.read(`/api/v1/invoices/${invoice.id}`)
     t.equal(amount_paid, 600)
   },
