@@ -181,8 +181,9 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   const issuedOn = read('issued', rules.date)
   const dueOn = read('due', rules.date)
   const settledOn = read('settled', rules.date)
-  const code = read('currency', currency) ?? options.currency
-  const amount = read('amount', rules.amountIn(code))
+  const code = cell('currency') === '' ? options.currency : read('currency', currency)
+  // The number of decimals depends on the currency. Without it, a correct amount could be rejected as well.
+  const amount = code === undefined ? undefined : read('amount', rules.amountIn(code))
   const name = read('name', NAME)
   const emailAddress = read('email', email)
 
@@ -241,11 +242,11 @@ const INVOICE_ID = /^inv_[0-9A-HJKMNP-TV-Z]{26}$/
 /** The rules that depend on the options of the import. */
 interface Rules {
   readonly date: Check<string>
-  amountIn(currency: string | undefined): Check<number>
+  amountIn(currency: string): Check<number>
 }
 
 function rulesOf({ readDate, dateFormat, decimalMark }: LedgerOptions): Rules {
-  const amounts = new Map<string | undefined, Check<number>>()
+  const amounts = new Map<string, Check<number>>()
   return {
     date: parsed(readDate, `a date that exists, as ${dateFormat}`),
     amountIn(code) {
@@ -258,8 +259,8 @@ function rulesOf({ readDate, dateFormat, decimalMark }: LedgerOptions): Rules {
   }
 }
 
-function amountIn(code: string | undefined, mark: DecimalForm['mark']): Check<number> {
-  const exponent = code === undefined ? 0 : currencyExponent(code)
+function amountIn(code: string, mark: DecimalForm['mark']): Check<number> {
+  const exponent = currencyExponent(code)
   const cents = '56789'.slice(0, exponent)
   const example =
     exponent === 0
@@ -267,7 +268,7 @@ function amountIn(code: string | undefined, mark: DecimalForm['mark']): Check<nu
       : `1234${mark}${cents} or 1${mark === '.' ? ',' : '.'}234${mark}${cents}`
   return parsed(
     (value) => parseDecimal(value, { exponent, mark }),
-    `an amount of ${code ?? 'a currency'} above 0, such as ${example} (credit notes cannot be imported)`,
+    `an amount of ${code} above 0, such as ${example} (credit notes cannot be imported)`,
   )
 }
 

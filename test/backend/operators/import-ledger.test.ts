@@ -176,6 +176,23 @@ t.test('all errors are listed with their lines and columns', async (t) => {
   ])
 })
 
+t.test('without a currency, a correct amount is not reported as an error', async (t) => {
+  // Regression: "12.50" was an error, because the currency was assumed to have no decimals.
+  const header = 'number,customer,issued,amount,currency'
+  const errorsOf = (row: string, currency: string | undefined) =>
+    read([header, row].join('\n'), { currency }).catch((error: Error) => error.message)
+  matches(
+    t,
+    await errorsOf('1,C,1/2/2013,12.50,', undefined),
+    /1 error.*line 2: currency is empty$/s,
+  )
+  matches(
+    t,
+    await errorsOf('1,C,1/2/2013,12.50,X', 'JPY'),
+    /1 error.*line 2: currency "X" [^\n]*$/s,
+  )
+})
+
 t.test('wrong quotation marks are listed with all other errors', async (t) => {
   // Regression: only the first one was reported, in the words of the parser, and no error after it. A CR LF within a
   // cell was counted as two lines.
