@@ -131,7 +131,7 @@ async function checkShares(
   allocations: readonly NewAllocation[],
 ): Promise<readonly Share[]> {
   checkAmounts(allocations)
-  const requested = checkAllocations(allocations, payment.unapplied_amount)
+  const requested = checkAllocations(allocations, payment.unapplied_amount, 'unapplied amount')
   const targets = await readTargetInvoices(tx, payment.account_id, requested)
   // The error for a surplus must not offer `allow_overpayment`, which this operation does not accept.
   return allocate({ ...payment, allowOverpayment: undefined }, targets, payment.debtor_id)

@@ -16,12 +16,13 @@ export type RequestedAllocation = Pick<TargetInvoice, 'pointer' | 'amount'> & {
 
 /**
  * Returns the allocations with their JSON pointers. Throws `allocation_exceeds_payment` if their sum is more than
- * `available`, the part of the payment that is not allocated yet. Throws `validation_failed` if an invoice occurs
- * twice.
+ * `available`, the part of the payment that is not allocated yet: `nameOfAvailable` is its name in the error. Throws
+ * `validation_failed` if an invoice occurs twice.
  */
 export function checkAllocations(
   allocations: readonly NewAllocation[],
   available: number,
+  nameOfAvailable: 'amount' | 'unapplied amount' = 'amount',
 ): RequestedAllocation[] {
   const requested = allocations.map((allocation, index) => ({
     ...allocation,
@@ -35,7 +36,7 @@ export function checkAllocations(
     )
   const sum = requested.reduce((total, allocation) => total + allocation.amount, 0)
   if (sum > available) {
-    const detail = `allocations add up to ${sum}, more than the amount of ${available}`
+    const detail = `allocations add up to ${sum}, more than the ${nameOfAvailable} of ${available}`
     errors.push({ pointer: '/allocations', code: 'allocation_exceeds_payment', detail })
   }
   if (errors.length > 0) throw fieldErrorsProblem(errors)

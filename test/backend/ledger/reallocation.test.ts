@@ -290,6 +290,21 @@ t.test('an invoice that was paid after it was written off is written off again',
   ])
 })
 
+t.test(
+  'an allocation of more than the unapplied amount is rejected with this amount',
+  async (t) => {
+    // Regression: the error said that the unapplied amount was the amount of the payment.
+    const ledger = await openLedger(t)
+    const [one, two] = [await ledger.createInvoice(), await ledger.createInvoice()]
+    const { id } = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 12_000 })
+    await ledger.allocate(id, [one, 4000])
+    await rejectsWith(t, ledger.allocate(id, [two, 8001]), {
+      code: 'allocation_exceeds_payment',
+      message: /8001, more than the unapplied amount of 8000/,
+    })
+  },
+)
+
 t.test('of two concurrent allocations of the same money, one is rejected', async (t) => {
   const ledger = await openLedger(t)
   const [one, two] = [await ledger.createInvoice(), await ledger.createInvoice()]
