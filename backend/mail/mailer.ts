@@ -16,7 +16,7 @@ import {
   toOneLine,
 } from './addresses.ts'
 import { HAND_OVER_MS_MAX, type HandOverResult, type Mail, type Mailer } from './mail.ts'
-import { handOver } from './smtp.ts'
+import { handOver, notStarted } from './smtp.ts'
 import type { SmtpAddress } from './smtp-url.ts'
 import { oneLine } from './status-codes.ts'
 import { LOGO_CID } from './wording/mail-body.ts'
@@ -52,9 +52,7 @@ export function createMailer(options: MailerOptions): Mailer {
       return { outcome: 'refused', type: 'hard', code: 'reserved_domain', detail }
     }
     const startWithinMs = startBefore.getTime() - clock().getTime()
-    if (startWithinMs <= 0 || stopping.signal.aborted) {
-      return { outcome: 'abandoned', detail: 'the hand-over did not start in time' }
-    }
+    if (startWithinMs <= 0 || stopping.signal.aborted) return notStarted(stopping.signal)
     const raw = await compose(mail, mailFrom)
     if (server === undefined) return writeMailFile(mail, raw)
     const envelope = {

@@ -46,7 +46,7 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
     const fail = (error: SmtpError) => settle(resultOf(error, hasStarted))
     const onDeadline = () => {
       clearTimeout(timer)
-      if (!hasStarted) settle(abandoned('the hand-over did not start in time'))
+      if (!hasStarted) settle(notStarted(signal))
       else if (performance.now() > replyBy) {
         settle({
           outcome: 'unknown',
@@ -142,6 +142,13 @@ function resultOf(
   const cause = phase === undefined ? 'general' : failureCauseOf(reply, phase)
   if (cause === 'denied') return { ...abandoned(reply.text), isDenied: true }
   return cause === 'general' ? abandoned(reply.text) : refused(cause, reply)
+}
+
+/** The result of a hand-over that may no longer start, because the process is stopping or its time is over. */
+export function notStarted(stopping: AbortSignal): HandOverResult {
+  return abandoned(
+    stopping.aborted ? 'the process is stopping' : 'the hand-over did not start in time',
+  )
 }
 
 function abandoned(detail: string) {
