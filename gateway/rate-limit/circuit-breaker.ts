@@ -178,7 +178,13 @@ export class CircuitBreakers {
         : this.#openBreakers.delete(partition)
     if (!wasOpen) return
     this.#initialOutage = undefined
-    this.#log.info({ partition }, 'redis is available: the rate limit is shared by all gateways')
+    const isShared = this.#openBreakers.size === 0
+    this.#log.info(
+      { partition },
+      isShared
+        ? 'redis is available: the rate limit is shared by all gateways'
+        : 'redis is available in this partition',
+    )
   }
 }
 

@@ -2,6 +2,7 @@ import { connect as connectTo, createServer } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
+import { CircuitBreakers } from '../../gateway/rate-limit/circuit-breaker.ts'
 import { rateLimitHeaders } from '../../gateway/rate-limit/headers.ts'
 import {
   type Allowance,
@@ -10,6 +11,8 @@ import {
   WINDOW_MS,
 } from '../../gateway/rate-limit/limiter.ts'
 import { createLocalRateLimiter } from '../../gateway/rate-limit/local-limiter.ts'
+import { parseRedisAddress } from '../../gateway/rate-limit/redis-address.ts'
+import { connectRedis } from '../../gateway/rate-limit/redis-store.ts'
 import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { recordLog } from '../fixtures/recorded-log.ts'
 import { listen } from '../fixtures/servers/listen.ts'
@@ -477,3 +480,24 @@ function block(ms: number): void {
   const until = performance.now() + ms
   while (performance.now() < until);
 }
+
+t.test('the log says that the rate limit is shared when no partition is unavailable', async (t) => {
+  // Regression: it said so when one master of a cluster was available again, although others were not.
+  const { url } = await startRedis(t)
+  const tls = { ca: undefined, cert: undefined, key: undefined }
+  const store = connectRedis({ address: parseRedisAddress(url), tls })
+  const { log, lines } = recordLog<{ readonly msg: string }>()
+  const breakers = new CircuitBreakers(store, 'local', log)
+  t.teardown(() => {
+    breakers.close()
+    store.close()
+  })
+  await until(() => breakers.state() === 'exact', 'Redis is reached')
+  for (const partition of ['one', 'two']) breakers.open(partition, '', new Error('ECONNRESET'))
+  await until(() => breakers.state() === 'exact', 'Redis is available again')
+  const shared = 'redis is available: the rate limit is shared by all gateways'
+  t.strictSame(
+    lines.map(({ msg }) => msg).filter((msg) => msg.startsWith('redis is available')),
+    [shared, 'redis is available in this partition', shared],
+  )
+})
