@@ -12,10 +12,12 @@ import { hasTooManyMarks, trimText } from './unicode.ts'
 /** Only the first error of a value is reported. */
 const firstErrorOnly = { abortEarly: true }
 
-/** Matches text without control characters and without lone surrogates, which UTF-8 cannot encode. */
-const LINE = /^[^\p{Cc}\p{Cs}]*$/u
+/** UTF-8 cannot encode lone surrogates. */
+const WELL_FORMED = /^\P{Cs}*$/u
+/** Matches text without control characters. */
+const LINE = /^\P{Cc}*$/u
 /** Like `LINE`, but also allows line breaks and tabs. */
-const LINES = /^[\t\n\r[^\p{Cc}\p{Cs}]]*$/v
+const LINES = /^[\t\n\r\P{Cc}]*$/v
 
 interface TextOptions {
   /** The maximum length in code points, after normalization. */
@@ -32,6 +34,7 @@ interface TextOptions {
 export function text({ max, min = 1, trim = false, multiline = false }: TextOptions) {
   return (min === 0 ? joi.string().allow('') : joi.string())
     .prefs(firstErrorOnly)
+    .pattern(WELL_FORMED, 'text without lone surrogates')
     .pattern(multiline ? LINES : LINE, 'text without control characters')
     .custom((value: string, helpers) => {
       if (hasTooManyMarks(value)) {

@@ -101,6 +101,10 @@ t.test('every invalid field is reported', async (t) => {
   t.equal(status, 422)
   matches(t, json, { code: 'validation_failed' })
   const errors = Array.isArray(json['errors']) ? json['errors'] : []
+  const detailAt = (path: string) => errors.find(({ pointer }) => pointer === path)?.detail
+  matches(t, detailAt('/tax_id'), /without control characters/)
+  // Regression: this error was about control characters too.
+  matches(t, detailAt('/company_number'), /without lone surrogates/)
   t.strictSame(errors.map(({ pointer, code }) => `${pointer} ${code}`).sort(), [
     '/address/country invalid_format',
     '/address/line1 too_long',
