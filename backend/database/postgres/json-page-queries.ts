@@ -4,6 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type pg from 'pg'
+import { compileRow } from '../combined-reads.ts'
 import { INT8, parseWhole } from './types.ts'
 
 /** The maximum number of cached statements: the text of a list's query varies with its filters. */
@@ -17,6 +18,8 @@ interface JsonPageQuery {
   readonly large: ReadonlySet<string>
   /** The statement that returns the page, one JSON text for each column. */
   readonly text: string
+  /** Returns the row at the index, from the values of each column. */
+  readonly toRow: (valuesByColumn: unknown[][], index: number) => never
 }
 
 export class JsonPageQueries {
@@ -40,7 +43,9 @@ export class JsonPageQueries {
     const values = columns.map(
       (name) => `json_agg(found."${name}"${large.has(name) ? '::text' : ''})::text`,
     )
-    this.#queries.set(sql, { columns, large, text: `select ${values} from (${sql}) as found` })
+    const text = `select ${values} from (${sql}) as found`
+    const toRow = compileRow<unknown[][]>(columns, (at) => `values[${at}][index]`)
+    this.#queries.set(sql, { columns, large, text, toRow })
   }
 }
 
@@ -48,7 +53,7 @@ export class JsonPageQueries {
 const AS_IN_JSON = new Set([16, 21, 23, 25, 1043])
 
 /** Converts the columns of a page to rows. */
-export function rowsOf({ columns, large }: JsonPageQuery, texts: readonly unknown[]): Row[] {
+export function rowsOf({ columns, large, toRow }: JsonPageQuery, texts: readonly unknown[]): Row[] {
   const valuesByColumn = columns.map((name, at) => {
     const text = texts[at]
     // An empty page has null for each column.
@@ -56,11 +61,7 @@ export function rowsOf({ columns, large }: JsonPageQuery, texts: readonly unknow
     return large.has(name) ? values.map(largeNumberOf) : values
   })
   const [first = []] = valuesByColumn
-  return first.map((_, index) => {
-    const row: Row = {}
-    for (let at = 0; at < columns.length; at++) row[columns[at] ?? ''] = valuesByColumn[at]?.[index]
-    return row
-  })
+  return first.map((_, index) => toRow(valuesByColumn, index))
 }
 
 function largeNumberOf(value: unknown): unknown {

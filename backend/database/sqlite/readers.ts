@@ -8,7 +8,7 @@
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
 import { LRUCache } from 'lru-cache'
-import { countCombinable, distinctReads } from '../equal-reads.ts'
+import { compileRow, countCombinable, distinctReads } from '../combined-reads.ts'
 import type { SqliteConnection } from './connection.ts'
 
 const READS_MAX = 16
@@ -48,8 +48,8 @@ interface Group {
 
 interface Statement {
   readonly sql: string
-  /** Returns a row, whose values in the JSON are in the order of the columns. */
-  readonly toRow: (values: readonly unknown[]) => never
+  /** Returns the row with these values, which are in the order of the columns. */
+  readonly toRow: (values: unknown[], index: number) => never
 }
 
 interface SqliteReadersOptions {
@@ -181,7 +181,7 @@ export class SqliteReaders implements DatabaseConnection {
     const texts = isPage ? Object.values(rows[0] ?? {}) : rows.map(({ found = '[]' }) => found)
     // Each caller gets rows of its own, which it may change.
     return distinctIndexes.map((index) => {
-      const found: (readonly unknown[])[] = JSON.parse(texts[index] ?? '[]')
+      const found: unknown[][] = JSON.parse(texts[index] ?? '[]')
       return found.map(toRow)
     })
   }
@@ -213,7 +213,7 @@ export class SqliteReaders implements DatabaseConnection {
       const together = withParameters((n) => `(params.value ->> ${n - 1})`)
       text = `select (${together}) as found from json_each(?) as params`
     }
-    const statement = { sql: text, toRow: compileToRow(columns) }
+    const statement = { sql: text, toRow: compileRow<unknown[]>(columns, (at) => `values[${at}]`) }
     this.#statements.set(cacheKey(sql, count), statement)
     return statement
   }
@@ -232,13 +232,4 @@ async function columnsOf(
   const text = `select found.* from (select 1) left join (${sql}) as found limit 1`
   const { rows } = await reader.executeQuery<object>(CompiledQuery.raw(text, [...parameters]))
   return Object.keys(rows[0] ?? {})
-}
-
-/**
- * Compiles the function that returns a row. A compiled object literal is three times as fast as a loop over the names,
- * which would take as long as reading the rows from the JSON.
- */
-function compileToRow(columns: readonly string[]): Statement['toRow'] {
-  const members = columns.map((name, at) => `${JSON.stringify(name)}: values[${at}]`)
-  return new Function('values', `return { ${members} }`) as Statement['toRow']
 }

@@ -1,4 +1,7 @@
-/** If reads that are sent to the database together have the same SQL text and equal parameters, the query runs once. */
+/**
+ * Reads with the same SQL text that are sent to the database together, and that return rows as JSON. A query runs once
+ * for all reads with equal parameters.
+ */
 
 type Parameters = readonly unknown[]
 
@@ -38,4 +41,22 @@ export function countCombinable(
     ({ parameters }) => texts.add(JSON.stringify(parameters)).size > distinctMax,
   )
   return end === -1 ? candidates.length : end
+}
+
+/**
+ * Compiles the function that makes a row of values that have been read as JSON. A compiled object literal takes a tenth
+ * of the time of a loop that adds one column after another, which would take longer than parsing the JSON.
+ *
+ * `expressionOf` returns the JavaScript of a column's value: `values` is the function's first parameter and `index` its
+ * second.
+ */
+export function compileRow<Values>(
+  columns: readonly string[],
+  expressionOf: (column: number) => string,
+): (values: Values, index: number) => never {
+  const members = columns.map((name, at) => `${JSON.stringify(name)}: ${expressionOf(at)}`)
+  // A function made of text has no parameter types.
+  return new Function('values', 'index', `return { ${members} }`) as ReturnType<
+    typeof compileRow<Values>
+  >
 }
