@@ -15,7 +15,7 @@ export interface DeferredWrites {
    * write.
    */
   flush(): Promise<void>
-  /** Cancels the scheduled write and flushes one last time. Throws as `flush` does. */
+  /** Cancels the scheduled write and flushes one last time; no more writes are scheduled. Throws as `flush` does. */
   close(): Promise<void>
 }
 
@@ -38,8 +38,10 @@ export function deferWrites({
   const writes = { written: 0, failed: 0 }
   let timer: NodeJS.Timeout | undefined
   let flushing = Promise.resolve()
+  let isClosed = false
 
   function scheduleWrite(): void {
+    if (isClosed) return
     timer ??= setTimeout(() => {
       timer = undefined
       flush().catch((error: unknown) => {
@@ -69,6 +71,7 @@ export function deferWrites({
     writes,
     flush,
     async close() {
+      isClosed = true
       clearTimeout(timer)
       await flush()
     },
