@@ -77,7 +77,8 @@ export async function setKillSwitch(
   change: KillSwitchChange,
   actionContext: ActionContext,
 ): Promise<KillSwitch> {
-  const reason = change.on ? checkReason(change.reason) : null
+  const checkedReason = change.reason === undefined ? undefined : checkReason(change.reason)
+  const reason = change.on ? (checkedReason ?? null) : null
   // This lock waits for send checks in progress, which have shared locks. Later send checks see the change.
   if (accountId === null) await tx.selectFrom('accounts').select('id').forNoKeyUpdate().execute()
   else await lockAccount(tx, accountId)
@@ -103,7 +104,7 @@ export async function setKillSwitch(
     accountId,
     action: change.on ? 'kill_switch.put_on' : 'kill_switch.put_off',
     subjectId: scope,
-    detail: change.reason === undefined ? {} : { reason: change.reason },
+    detail: checkedReason === undefined ? {} : { reason: checkedReason },
   })
   for (const id of accountId === null ? await accountsWithEndpoints(tx) : [accountId]) {
     await recordChangeEvent(tx, id, before, after, actionContext.now)

@@ -11,7 +11,7 @@ t.test('the kill switch requires a reason, and records who activated it and when
   const { backend, accountId } = engine.testAccount
   backend.now = new Date('2026-11-24T08:00:00.000Z')
   await rejectsWith(t, engine.killSwitch({ on: true, reason: ' ' }), { code: 'validation_failed' })
-  await engine.killSwitch({ on: true, reason: 'A wrong bank account' })
+  await engine.killSwitch({ on: true, reason: ' A wrong bank account ' })
   await engine.killSwitch({ on: true, reason: 'again' })
   matches(t, await listKillSwitches(backend.database.read), [
     {
@@ -28,6 +28,13 @@ t.test('the kill switch requires a reason, and records who activated it and when
     'kill_switch.put_on',
     'kill_switch.put_off',
   ])
+  // Regression: the audit log had the reason as it was entered.
+  const { detail } = await backend.database.read
+    .selectFrom('audit_log')
+    .select('detail')
+    .where('action', '=', 'kill_switch.put_on')
+    .executeTakeFirstOrThrow()
+  t.strictSame(JSON.parse(detail), { reason: 'A wrong bank account' })
   t.strictSame(await engine.service.events(), ['kill_switch.changed', 'kill_switch.changed'])
 })
 
