@@ -9,7 +9,7 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:
 export interface SecretBox {
   /** Returns `v1.<key id>.<nonce, ciphertext and tag in base64url>`. */
   seal(secret: string, owner: SecretOwner): string
-  /** Throws if the key is missing, or if the sealed secret was altered or belongs to another owner. */
+  /** Throws if the form or the key is unknown, or if the sealed secret was altered or belongs to another owner. */
   open(sealed: string, owner: SecretOwner): string
 }
 
@@ -38,8 +38,11 @@ export function createSecretBox(keys: readonly Buffer[]): SecretBox {
     },
     open(sealed, owner) {
       const [version, id = '', text = ''] = sealed.split('.')
+      if (version !== 'v1') {
+        throw new Error('A stored secret was encrypted by another version of the program')
+      }
       const key = byId.get(id)
-      if (version !== 'v1' || key === undefined) {
+      if (key === undefined) {
         throw new Error(
           `A stored secret was encrypted with key ${id}, which is not in SECRET_BOX_KEY`,
         )

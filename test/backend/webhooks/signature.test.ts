@@ -55,6 +55,8 @@ t.test('a sealed secret can be opened for its own endpoint only', async (t) => {
   t.not(box.seal('whsec_abc', OWNER), sealed, 'each encryption of a secret differs')
   t.throws(() => box.open(sealed, { ...OWNER, recordId: 'whe_2' }))
   t.throws(() => box.open(sealed, { ...OWNER, accountId: 'acct_2' }))
+  // Regression: the error was that the key is missing.
+  throwsWith(t, () => box.open(sealed.replace('v1', 'v2'), OWNER), /by another version/)
   const [version, id, text = ''] = sealed.split('.')
   const flipped = Buffer.from(text, 'base64url')
   flipped[14] = (flipped[14] ?? 0) ^ 1
