@@ -31,7 +31,7 @@ await create('invoices', {
 t.test('the page says that payment details are missing, and an Admin enters them', async (t) => {
   const page = await site.newPage(t, { user: 'ada@acme.example' })
   const check = createPageCheck(t, page)
-  await page.getByText('Reminders in EUR do not say how to pay.').waitFor()
+  await page.getByText('Some reminders in EUR do not say how to pay.').waitFor()
   await page.goto('/settings/payment-details')
   await check('payment-details-missing')
   await clickAndLoad(page, page.getByRole('link', { name: 'Enter how to pay in EUR' }))

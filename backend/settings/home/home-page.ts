@@ -111,7 +111,7 @@ function alertsOf({
     const currencies = new Intl.ListFormat('en').format(currenciesWithoutPaymentDetails)
     alerts.push({
       ...{ kind: 'bad', path: '/settings/payment-details', link: 'How to pay' },
-      text: html`Reminders in ${currencies} do not say how to pay.`,
+      text: html`Some reminders in ${currencies} do not say how to pay.`,
     })
   }
   for (const { id, url, status, status_since, failing_since } of brokenEndpoints) {

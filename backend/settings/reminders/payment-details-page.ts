@@ -67,14 +67,14 @@ ${isAdmin && html`<p><a class="button${details.length === 0 && ' primary'}" href
   return renderPage(frame, { title: 'How to pay', section: '/settings/reminders', main })
 }
 
-/** Warns about currencies in which reminders do not say how to pay; undefined if there are none. */
+/** Warns about currencies in which reminders without a payment link do not say how to pay; undefined if there are none. */
 export function renderMissingPaymentDetails(
   currenciesWithoutDetails: readonly string[],
   isAdmin: boolean,
 ): Html | undefined {
   if (currenciesWithoutDetails.length === 0) return undefined
   const currencies = new Intl.ListFormat('en').format(currenciesWithoutDetails)
-  return html`<div class="card warning" role="region" aria-label="How to pay is missing"><p><strong>Reminders in ${currencies} do not say how to pay.</strong>
+  return html`<div class="card warning" role="region" aria-label="How to pay is missing"><p><strong>Some reminders in ${currencies} do not say how to pay.</strong>
 They demand money without naming a bank account or a payment link.</p>
 ${isAdmin && html`<p class="row">${currenciesWithoutDetails.map((currency) => html`<a href="${PATH}/new?currency=${currency}">Enter how to pay in ${currency}</a>`)}</p>`}</div>`
 }
