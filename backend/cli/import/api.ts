@@ -214,7 +214,7 @@ function classify({ request, status, retryAfter, replayed, body }: Received): Ou
   if (status >= 500 || status === 408 || code === 'idempotency_in_progress') {
     return {
       kind: 'failed',
-      reason: `${request}: ${status} ${code ?? ''}`,
+      reason: `${request}: ${status}${code === undefined ? '' : ` ${code}`}`,
       waitMs: (seconds ?? 0) * 1000,
     }
   }

@@ -69,6 +69,9 @@ t.test(
     })
     const recorded = service.rows.invoices.length
     t.ok(recorded > 0 && recorded < 30)
+    // Regression: without a code, a space was before the full stop.
+    service.setOptions({ trouble: () => 'empty 502' })
+    await rejectsWith(t, runImport(service), { message: /: 502\./ })
     service.setOptions({})
     matches(t, await runImport(service), {
       failed: false,
