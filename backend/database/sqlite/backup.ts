@@ -41,7 +41,10 @@ async function checkCopy(path: string): Promise<void> {
       throw new Error(`The copy is damaged: ${first?.integrity_check ?? 'nothing was checked'}`)
     }
     const { length } = brokenReferences
-    if (length > 0) throw new Error(`The copy is damaged: ${length} rows refer to missing rows`)
+    if (length > 0) {
+      const rows = length === 1 ? '1 row refers' : `${length} rows refer`
+      throw new Error(`The copy is damaged: ${rows} to missing rows`)
+    }
     const { rows: tables } = await sql`
       select 1 from sqlite_master where type = 'table' and name = 'accounts'
     `.execute(db)
