@@ -114,16 +114,20 @@ function isSameRequest(
   )
 }
 
-/** Whether the body has the payment's target: an invoice, several invoices with amounts, or a debtor. */
+/** Whether the body has the payment's target: an invoice, several invoices, or a debtor. */
 function hasSameTarget(body: JsonObject, payment: ReturnType<typeof renderPayment>): boolean {
   const { invoice_id, allocations, debtor_id } = body
-  // The allocations may have changed since the payment was recorded, but its `effects` never change.
+  // The allocations may have changed since the payment was recorded, and are less than the requested amounts if it
+  // exceeded the amount due. Its `effects` name the requested invoices, and never change.
   const invoiceIds: readonly unknown[] = payment.effects.invoices.map(
     ({ id }: { id: string }) => id,
   )
   if (typeof invoice_id === 'string') return invoiceIds.length === 1 && invoiceIds[0] === invoice_id
   if (Array.isArray(allocations)) {
-    return canonicalJson(allocations) === canonicalJson(payment.allocations)
+    const requestedIds = allocations.map((one) =>
+      isJsonObject(one) ? one['invoice_id'] : undefined,
+    )
+    return canonicalJson(requestedIds) === canonicalJson(invoiceIds)
   }
   return invoiceIds.length === 0 && debtor_id === payment.debtor_id
 }

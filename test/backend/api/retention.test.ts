@@ -1,6 +1,7 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { ruleByAge } from '../../../backend/database/retention-rule.ts'
+import { stampOf } from '../../../backend/database/stamp.ts'
 import type { Tables } from '../../../backend/database/tables.ts'
 import { deleteAllExpired, startRetention } from '../../../backend/retention/retention.ts'
 import { startSession } from '../../../backend/sessions/sessions.ts'
@@ -93,6 +94,22 @@ t.test(
       t.strictSame([repeat.status, repeat.json['id']], [201, first[key]])
       t.equal((await send({ ...body, reference: 'other' }, key)).status, 422)
     }
+    // Regression: payments that were recorded before fingerprints were stored were compared with their allocations.
+    const { database, now } = testAccount.backend
+    await database.transaction((tx) =>
+      tx
+        .updateTable('payments')
+        .set({ request_fingerprint: null, ...stampOf(tx, now.toISOString()) })
+        .execute(),
+    )
+    for (const [key, body] of bodies.entries()) {
+      const repeat = await send(body, key)
+      t.strictSame([repeat.status, repeat.json['id']], [201, first[key]])
+      t.equal((await send({ ...body, amount: 15_001 }, key)).status, 422)
+    }
+    const { id: other } = await testAccount.createInvoice()
+    const otherTarget = { ...surplus, allocations: [{ invoice_id: other, amount: 12_000 }] }
+    t.equal((await send(otherTarget, 0)).status, 422)
   },
 )
 
