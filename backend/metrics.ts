@@ -147,7 +147,7 @@ export function measureInProcessQueues(
   )
   metrics.gauge(
     'receivables_backend_password_hashes_waiting',
-    'Logins and other operations that hash a password, and run or wait.',
+    'Password hashes of logins and other operations that are being computed or wait to be computed.',
     () => passwords.pending,
   )
   metrics.total(

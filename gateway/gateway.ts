@@ -85,8 +85,8 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const rateLimiter = createRateLimiter(settings, metrics, log)
   const usage = createUsageReporter(backends, rateLimiter, log)
   const authenticator = new Authenticator(backends)
-  // A slow client can occupy a connection with its streamed response. Streams therefore get at most half as many
-  // connections as there are to one backend.
+  // A slow client can occupy a connection with its streamed response. The streams to all backends together therefore get
+  // at most half as many connections as there are to one backend, so that even this backend keeps half of them.
   const streamsMax = Math.ceil(connections / 2)
   const forwarder = createForwarder({ backends, timeoutMs, waitMs, streamsMax, log })
   const budget = createBudget(settings, addresses, log)
@@ -164,7 +164,7 @@ function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): R
 }
 
 /**
- * Creates the budget of client connections and memory. If the limit on open files is too low for the setting,
+ * Creates the budget of client connections and memory. If the limit on open files is too low for `GATEWAY_CONNECTIONS`,
  * fewer connections are accepted: otherwise, clients could use up all file descriptors, and the gateway could not
  * connect to backends. How many connections are left for clients depends on the number of backends, which may change.
  */

@@ -50,7 +50,7 @@ function partiallyPaid(
   if (invoice.status === 'written_off') return {}
   const status = 'partially_paid' as const
   const { chasing_hold: hold } = holdOf(invoice)
-  // A pause or stop by a person remains in force.
+  // Any other hold remains in force until a person resumes the reminders.
   if (hold !== null && hold !== PAYMENT_RECEIVED) return { status }
   const until = new Date(now.getTime() + PAUSE_MS).toISOString()
   // The dispute already blocks chasing. The stored pause applies if the dispute is resolved before the pause ends.

@@ -28,7 +28,8 @@ export interface Mail {
  * The result of a hand-over:
  *
  * - `accepted`: the server accepted the mail, or the mail was written to a file.
- * - `refused`: the server rejected the recipient or the message, permanently if `type` is `hard`.
+ * - `refused`: the recipient or the message was rejected, permanently if `type` is `hard`: by the server, or by the
+ *   mailer or the outbox before the server was asked (see `code`).
  * - `abandoned`: nothing was sent, for a reason that does not show whether the recipient's address is valid (started too
  *   late, server unavailable, login or sender rejected). The mail may be handed over again. If `isDenied` is set, the
  *   server does not relay mail to this recipient, but may relay mail to others.

@@ -12,7 +12,7 @@ import { renderMessage } from './representation.ts'
 import { recordTransitions } from './transitions.ts'
 
 /** A transaction announces this topic if it may make a reminder due earlier than the worker expects. */
-export const REMINDERS_DUE = 'reminders'
+export const REMINDER_TIMES_CHANGED = 'reminders'
 
 export type MessageChange = Partial<
   Omit<MessageRow, 'id' | 'account_id' | 'debtor_id' | 'updated_at' | 'revision'>

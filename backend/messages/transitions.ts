@@ -1,6 +1,6 @@
 /**
- * The append-only log of message states. If a message ends without a delivery, its stages become free, unless it may
- * have been sent: another message may use these stages for the same invoices.
+ * The append-only log of message states. If a message ends without a delivery, its stages become free, so that another
+ * message may use them for the same invoices. A message that may have been sent keeps its stages.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'

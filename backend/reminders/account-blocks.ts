@@ -7,7 +7,7 @@ import { isReadOnly } from '../accounts/accounts.ts'
 import { announce } from '../database/announcements.ts'
 import type { Database, Transaction } from '../database/database.ts'
 import type { ChasingSettingsRow } from '../database/tables.ts'
-import { REMINDERS_DUE } from '../messages/lifecycle.ts'
+import { REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
 import { type ChasingAccount, readChasingAccounts } from './planning/planning-data.ts'
 
 /** The largest number of accounts or debtors in one batch. */
@@ -73,17 +73,17 @@ async function recordBlock(
     .where('run_at', '>', now.toISOString())
     .where('lease', 'is', null)
     .execute()
-  announce(tx, REMINDERS_DUE)
+  announce(tx, REMINDER_TIMES_CHANGED)
 }
 
-/** Requests that the next planning run plans all debtors of the account, because their send windows have changed. */
+/** Marks the account, because the send windows of its debtors have changed: the next planning run plans all of them. */
 export async function requestPlanning(tx: Transaction, accountId: string): Promise<void> {
   await changeSettingsRow(tx, accountId, PLAN_ALL)
 }
 
 /**
- * Schedules planning of all debtors of the account. `replan_after` is the id of the last debtor that was scheduled, and
- * the empty id precedes the ids of all debtors.
+ * Marks an account, of which `scheduleDebtorsOfChangedAccounts` then schedules all debtors. `replan_after` is the id of
+ * the last debtor that was scheduled, and the empty id precedes the ids of all debtors.
  */
 const PLAN_ALL = { replan_after: '' } as const
 
@@ -100,7 +100,7 @@ async function changeSettingsRow(
     .execute()
 }
 
-/** Schedules planning of all debtors of the accounts whose settings have changed or whose block has ended. */
+/** Schedules planning of all debtors of the accounts that are marked (`requestPlanning`) or whose block has ended. */
 export async function scheduleDebtorsOfChangedAccounts(
   database: Database,
   now: Date,

@@ -15,7 +15,7 @@ import { stampOf } from '../database/stamp.ts'
 import type { MessageHtmlRow, MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import type { Page } from '../lists/keyset.ts'
-import { changeMessage, REMINDERS_DUE } from '../messages/lifecycle.ts'
+import { changeMessage, REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
 import { amountDemanded, type Facts, readFacts } from './planning/facts.ts'
 
 /** A message that awaits approval, with the content that is shown to the person who decides. */
@@ -170,7 +170,7 @@ async function approve(
     .set({ approved_hash: contentDigest, run_at: now })
     .where('message_id', '=', message.id)
     .execute()
-  announce(tx, REMINDERS_DUE)
+  announce(tx, REMINDER_TIMES_CHANGED)
 }
 
 async function reject(

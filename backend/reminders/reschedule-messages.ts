@@ -5,7 +5,7 @@
 import { announce } from '../database/announcements.ts'
 import type { Transaction } from '../database/database.ts'
 import type { MessageStatus } from '../database/tables.ts'
-import { REMINDERS_DUE } from '../messages/lifecycle.ts'
+import { REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
 
 /**
  * Reschedules the messages that await approval, for one debtor or all debtors. The send check then writes their texts
@@ -53,5 +53,5 @@ async function reschedule(
         .where('status', 'in', statuses),
     )
   await (debtorId === undefined ? update : update.where('debtor_id', '=', debtorId)).execute()
-  announce(tx, REMINDERS_DUE)
+  announce(tx, REMINDER_TIMES_CHANGED)
 }

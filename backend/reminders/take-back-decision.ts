@@ -8,7 +8,7 @@ import { announce } from '../database/announcements.ts'
 import { stampOf } from '../database/stamp.ts'
 import type { MessageRow, ReminderRow, Transaction } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
-import { changeMessage, REMINDERS_DUE } from '../messages/lifecycle.ts'
+import { changeMessage, REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
 import { findMessage } from '../messages/messages.ts'
 import { readFacts } from './planning/facts.ts'
 
@@ -78,7 +78,7 @@ async function withdrawApproval(
     .set({ approved_hash: null, run_at: actionContext.now.toISOString() })
     .where('message_id', '=', id)
     .execute()
-  announce(tx, REMINDERS_DUE)
+  announce(tx, REMINDER_TIMES_CHANGED)
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'message.approval_taken_back',

@@ -127,7 +127,10 @@ async function countLinks(reader: Reader, userId: string, now: Date): Promise<nu
   return rows.length
 }
 
-/** Throws `invalid_password_reset` if the code is unknown, expired or used, or its user is not active. */
+/**
+ * Throws `invalid_password_reset` if the code is unknown, expired or no longer valid (another link was used, or links were
+ * invalidated), or if its user is not active.
+ */
 export async function getPasswordReset(
   reader: Reader,
   codeHash: string,
@@ -152,7 +155,7 @@ export async function getPasswordReset(
   if (reset !== undefined && user !== undefined) return { reset, user }
   throw new Problem(
     'invalid_password_reset',
-    'This link was already used or is older than 30 minutes. Request a new link.',
+    'This link is no longer valid: it is older than 30 minutes, or this or another link was already used. Request a new link.',
   )
 }
 

@@ -67,7 +67,7 @@ export async function findUserByEmail(reader: Reader, email: string): Promise<Us
 }
 
 /**
- * Returns the spellings in which the address may be stored: earlier versions stored it as it was entered, in lower
+ * Returns the spellings in which the address may be stored: earlier versions only converted the entered address to lower
  * case.
  */
 export function storedSpellings(email: string): readonly string[] {
@@ -199,8 +199,8 @@ export function invalidEmail(detail: string): Problem {
 }
 
 /**
- * Throws `admin_required` if the actor is a user who is not an Admin any more. Without this, an Admin could undo their own
- * deactivation with a request that waits meanwhile, since the route checked the role before.
+ * Throws `admin_required` if the actor is a user who is not an Admin any more. The route has checked the role before the
+ * transaction: an Admin who is deactivated while their request waits for the transaction could otherwise undo this.
  */
 export async function checkStillAdmin(
   tx: Transaction,

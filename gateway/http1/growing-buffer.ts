@@ -6,7 +6,10 @@ const SPARE_SHARE = 1 / 4
 
 export class GrowingBuffer {
   #bytes = EMPTY
-  /** The memory of `#bytes` if this buffer has allocated it: the memory after `#bytes` is then unused. */
+  /**
+   * The memory of `#bytes`, if `#extend` or `compact` has allocated it for this buffer alone. The memory after `#bytes` is
+   * then free for the next bytes.
+   */
   #memory: ArrayBufferLike | undefined
 
   get bytes(): Buffer {
@@ -24,8 +27,8 @@ export class GrowingBuffer {
   }
 
   /**
-   * Copies the buffered bytes, unless they are in memory that this buffer has allocated. Must be called before the
-   * caller reuses the memory of the bytes that it pushed.
+   * Copies the buffered bytes, unless they are already in `#memory`. Must be called before the caller reuses the memory
+   * of the bytes that it pushed.
    */
   detach(): void {
     const { length, buffer } = this.#bytes
@@ -54,7 +57,7 @@ export class GrowingBuffer {
 
   /**
    * Removes all bytes. Returns their memory as a buffer, including memory that was allocated in advance, so that the
-   * caller can release it.
+   * caller can return it to the kernel (`releaseBuffer`).
    */
   clear(): Buffer {
     const { buffer } = this.#bytes
@@ -71,7 +74,7 @@ export class GrowingBuffer {
   }
 
   /**
-   * Returns a buffer of the length that begins with `before`. Memory is allocated in advance: otherwise a long head or
+   * Returns a buffer of `length` bytes, of which the first are those of `before`. Memory is allocated in advance: otherwise a long head or
    * line that arrives in small packets would be copied, and leave garbage, with each packet.
    */
   #extend(before: Buffer, length: number): Buffer {

@@ -137,7 +137,7 @@ function readFraming(method: string, status: number, fields: readonly string[]):
     else coding = fields[index + 1]
   }
   if (length !== undefined && !LENGTH.test(length)) {
-    throw malformed('The Content-Length of the response is not a number.')
+    throw malformed('The Content-Length of the response is not a number of at most 15 digits.')
   }
   if (coding !== undefined && coding !== 'chunked') {
     throw malformed('The Transfer-Encoding of the response is not chunked.')

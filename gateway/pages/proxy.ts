@@ -93,7 +93,7 @@ export interface PagesProxyOptions {
 
 export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
   const { backends, gatewaySecrets, timeoutMs, trustedProxies, servesPages } = options
-  const slots = new PageSlots(backends.pagesMax, SLOT_WAIT_MS)
+  const slots = new PageSlots(backends.concurrentPagesMax, SLOT_WAIT_MS)
   const exchange = createExchange({ gatewaySecrets, timeoutMs })
 
   async function forward(request: PageRequest): Promise<Response> {

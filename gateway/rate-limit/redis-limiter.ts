@@ -127,8 +127,8 @@ export class RedisRateLimiter implements RateLimiter {
   }
 
   /**
-   * Counts a call in this process, or rejects it (`deny`). A `lost` call is not reported later, because Redis
-   * may have counted it.
+   * Counts a call in this process, or rejects it (`deny`). An `unreported` call is added to the counter in Redis later,
+   * with the next call of the key. A `lost` call is not, because Redis may have counted it.
    */
   async #consumeWithoutStore(
     keyId: string,
@@ -162,7 +162,7 @@ export class RedisRateLimiter implements RateLimiter {
   /** Never rejects: every call of the batches is settled, even after an error. */
   async #consumeBatches(partition: string, batches: readonly Batch[]): Promise<void> {
     const windows = batches.map(({ keyId }) => this.#windows.find(keyId))
-    // `scriptValues` marks these calls as reported. If the script is not executed, they become unreported again.
+    // `scriptValues` resets `unreported` of the windows. If the script is not executed, these numbers are added again.
     const reported = windows.map((window) => window?.unreported ?? 0)
     try {
       const names = batches.map(({ counterName }) => counterName)
@@ -229,7 +229,8 @@ function scriptValues(
     const window = windows[index]
     const { used = 0, endsAt = 0, unreported = 0 } = window ?? {}
     values.push(`${limit} ${resolvers.length} ${used} ${endsAt} ${unreported}`)
-    // The unreported calls are reported once, even if the reply is lost: every later `used` includes them.
+    // Unreported calls are sent once. If Redis does not count them, a later script call corrects the counter, because
+    // `used` includes them and the script never continues from a lower number than `used`.
     if (window !== undefined) window.unreported = 0
   })
   return values

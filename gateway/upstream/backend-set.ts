@@ -104,7 +104,7 @@ export class BackendSet implements Backends {
     return this.#backends.length
   }
 
-  get pagesMax(): number {
+  get concurrentPagesMax(): number {
     return this.#poolSizes.pages
   }
 
@@ -162,6 +162,7 @@ export class BackendSet implements Backends {
   request(request: InternalRequest): Promise<InternalResponse> {
     const deadline = performance.now() + this.#timeoutMs
     let isFirst = true
+    const mayRetry = (error: unknown) => this.size > 1 && !(error instanceof InternalTimeout)
     return sendWithFailover(
       this,
       async (backend) => {
@@ -171,7 +172,7 @@ export class BackendSet implements Backends {
         isFirst = false
         return exchange.response.finally(() => backend.repeatableExchanges.delete(exchange))
       },
-      (error) => this.size > 1 && !(error instanceof InternalTimeout),
+      mayRetry,
     )
   }
 
@@ -232,7 +233,7 @@ export class BackendSet implements Backends {
   }
 
   /**
-   * Sends the internal requests that began by `until` again, to another backend if there is one. Without this, all
+   * Repeats the internal requests that began at `until` or earlier, on another backend if there is one. Without this, all
    * calls that need such a request, e.g. a key look-up, would wait until its timeout, and then fail.
    */
   #repeatInternalRequests(backend: TrackedBackend, until: number): void {

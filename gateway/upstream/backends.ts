@@ -44,7 +44,7 @@ export interface Backends {
   /** Sets the function that is called when a connection for calls may have become free. */
   onFree(listener: () => void): void
   /** The maximum number of pages that are loaded at the same time. Each backend has this many connections for pages. */
-  readonly pagesMax: number
+  readonly concurrentPagesMax: number
   /**
    * Returns the backend to send the next request to. Returns `excluded` only if there is no other. Throws
    * `Problem` 503 if no backend is known.

@@ -15,7 +15,10 @@ export type Connect = (
 ) => void
 
 export interface PoolEvents {
-  /** Called when another request would not have to be queued. `hasIdle`: whether an open connection is idle. */
+  /**
+   * Called when no request is queued and the pool can take another one: over an idle connection (`hasIdle`), or over a
+   * connection that it may still open.
+   */
   readonly onFree?: (hasIdle: boolean) => void
   /** Called when a response has ended and its connection cannot be reused, e.g. because the backend shuts down. */
   readonly onLastResponse: () => void
@@ -71,8 +74,8 @@ export class BackendPool {
   }
 
   /**
-   * The number of connections, including those not yet open, that carry no request, minus the number of
-   * requests that wait for one. It may be negative.
+   * The number of idle connections, plus the number of connections that the pool may still open, minus the number of
+   * requests that wait for a connection. It may be negative.
    */
   get free(): number {
     return this.#options.size - this.#connections.size + this.#idle.length - this.#queue.length
@@ -197,8 +200,8 @@ export class BackendPool {
   #checkDeadlines(): void {
     const now = performance.now()
     // A timer for each request would take more CPU time than all other bookkeeping. The requests in progress
-    // are found through their connections: a set of them would keep finished requests alive, because V8's old
-    // hash tables refer to the tables that replaced them.
+    // are found through their connections: a `Set` of requests would keep finished ones in memory, because V8 replaces
+    // the hash table of a `Set` as it changes, and an old table that is not yet collected refers to its successor.
     for (const connection of this.#connections) connection.checkDeadline(now)
     this.#queue = this.#queue.filter(({ handler }) => handler.checkDeadline(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {

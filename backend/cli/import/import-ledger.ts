@@ -5,7 +5,7 @@
 import joi from 'joi'
 import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
 import type { Ledger } from '../../import/ledger.ts'
-import { withLiteralIds } from '../../import/literal-ids.ts'
+import { withIdsInService } from '../../import/literal-ids.ts'
 import type { ServiceRecords } from '../../import/records.ts'
 import type { Output } from '../command.ts'
 import { type Api, ImportStopped } from './api.ts'
@@ -71,7 +71,7 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   progress.note(`The columns of the file: ${columns.join(', ')}.`)
 
   const records = await readWithProgress(api, progress)
-  const before = compare(withLiteralIds(ledger, records.debtors), records)
+  const before = compare(withIdsInService(ledger, records.debtors), records)
   const callsNeeded = countCallsNeeded(before, records)
   progress.note(describeWork(before, callsNeeded, api))
 
@@ -80,7 +80,7 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   if (callsNeeded > 0 && !dryRun) {
     outcome = await postAll(options, before)
     const after = await readWithProgress(api, progress)
-    comparison = compare(withLiteralIds(ledger, after.debtors), after)
+    comparison = compare(withIdsInService(ledger, after.debtors), after)
   }
   const seconds = (Date.now() - startedAtMs) / 1000
   const result = { file, account, dryRun, outcome, comparison, calls: api.calls, seconds }

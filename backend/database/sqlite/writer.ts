@@ -3,8 +3,8 @@
  *
  * Jobs that cannot affect each other run at the same time, because the round trips to SQLite's thread take longer than
  * the statements themselves: the reads of these jobs are combined (readers.ts), and so are the writes that they have
- * deferred (write-batches.ts). Most of them write nothing else. If one of them fails after it has written, or if a
- * combined write fails, they are all undone, and run again one after another.
+ * deferred until their end (write-batches.ts). Most jobs have no other writes. If a job fails after it has written, or if
+ * a combined write fails, all of these jobs are undone, and run again one after another.
  */
 import type { CompiledQuery, DatabaseConnection } from 'kysely'
 import { unavailable } from '../unavailable.ts'
@@ -13,7 +13,10 @@ import { JobConnection } from './job-connection.ts'
 import { SqliteReaders } from './readers.ts'
 import { WriteBatches } from './write-batches.ts'
 
-/** The maximum number of reads of concurrent jobs in one statement. Most of these jobs wait for the same reads. */
+/**
+ * The maximum number of reads in one statement. It is higher than for reads outside of transactions, because concurrent
+ * jobs mostly send reads with the same SQL text at the same time, and none can continue before the others anyway.
+ */
 const READS_MAX = 64
 
 export interface Job {
@@ -53,6 +56,7 @@ export class Writer {
 
   /** Begins a transaction. `hasOneJob` is whether only one job will run before the commit. */
   async begin({ hasOneJob }: { readonly hasOneJob: boolean }): Promise<void> {
+    // The views through which writes are combined. In a transaction, they would be removed by a rollback.
     await this.#batches.createMissingViews()
     await this.#connection.exec('begin immediate')
     // A savepoint keeps a copy of changed pages, which a single job does not need.
@@ -76,7 +80,8 @@ export class Writer {
   }
 
   async commit(): Promise<void> {
-    // `commit` always commits a transaction. After the rollback of the only job, this transaction is empty.
+    // The parameter is SQL that runs before the commit. If the only job has failed, its transaction is rolled back, and
+    // an empty one is begun to be committed.
     await this.#connection.commit(this.#mustRollBack ? 'rollback; begin' : '')
   }
 

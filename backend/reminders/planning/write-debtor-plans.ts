@@ -10,7 +10,7 @@ import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
 import type { MessageRow, TakenStageRow } from '../../database/tables.ts'
 import { writeInParts } from '../../database/write-in-parts.ts'
-import { REMINDERS_DUE, recordMessageEvent } from '../../messages/lifecycle.ts'
+import { REMINDER_TIMES_CHANGED, recordMessageEvent } from '../../messages/lifecycle.ts'
 import { recordTransitions } from '../../messages/transitions.ts'
 import { type DebtorPlan, newMessage } from './planned-message.ts'
 import type { ChasingFields } from './planner.ts'
@@ -37,7 +37,7 @@ async function writeMessages(
     debtorPlan.plan.messages.map((planned) => newMessage(debtorPlan, planned, now)),
   )
   if (newMessages.length === 0) return 0
-  const covered = newMessages.flatMap(({ row, covered: invoices }) =>
+  const coveredInvoices = newMessages.flatMap(({ row, covered: invoices }) =>
     invoices.map(({ invoice, stage }, position) => ({ row, invoice, stage, position })),
   )
   await writeInParts(
@@ -45,7 +45,7 @@ async function writeMessages(
     (part) => tx.insertInto('messages').values(part).execute(),
   )
   await writeInParts(
-    covered.map(({ row, invoice, position }) => ({
+    coveredInvoices.map(({ row, invoice, position }) => ({
       message_id: row.id,
       position,
       account_id: row.account_id,
@@ -57,9 +57,9 @@ async function writeMessages(
     newMessages.map(({ reminder }) => reminder),
     (part) => tx.insertInto('reminders').values(part).execute(),
   )
-  announce(tx, REMINDERS_DUE)
+  announce(tx, REMINDER_TIMES_CHANGED)
   await writeInParts(
-    covered
+    coveredInvoices
       .filter(({ row }) => row.status !== 'suppressed')
       .map(
         ({ row, invoice, stage }): TakenStageRow => ({
@@ -80,7 +80,7 @@ async function writeMessages(
   return newMessages.length
 }
 
-/** Logs the first state of each message, and records the events of suppressed messages. */
+/** Records the first state of each message as a transition, and the events of suppressed messages. */
 async function recordNewMessages(tx: Transaction, rows: readonly MessageRow[], now: Date) {
   for (const [detail, group] of Map.groupBy(rows, (row) => row.suppression_detail)) {
     await recordTransitions(tx, group, detail ?? 'planned', now)
@@ -96,8 +96,8 @@ async function writeInvoices(
   debtorPlans: readonly DebtorPlan[],
   now: Date,
 ): Promise<void> {
-  const changed = debtorPlans.flatMap(({ chased, plan }) =>
-    chased.invoices.flatMap((invoice) => {
+  const changed = debtorPlans.flatMap(({ chased: chasedDebtor, plan }) =>
+    chasedDebtor.invoices.flatMap((invoice) => {
       const fields = plan.invoices.get(invoice.id)
       return fields === undefined || isSame(invoice, fields) ? [] : [{ id: invoice.id, ...fields }]
     }),

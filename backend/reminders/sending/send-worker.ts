@@ -10,7 +10,7 @@ import type { Logger } from '../../../shared/process/log.ts'
 import { POLL_MS, startListeningWorker, type Worker } from '../../background/worker.ts'
 import type { Database } from '../../database/database.ts'
 import type { HandOverResult, Mailer } from '../../mail/mail.ts'
-import { REMINDERS_DUE } from '../../messages/lifecycle.ts'
+import { REMINDER_TIMES_CHANGED } from '../../messages/lifecycle.ts'
 import { recordHandOverResult } from './hand-over-result.ts'
 import { REMINDER_LEASES } from './leases.ts'
 import { type HandOver, runSendCheck, type SendCheckDeps } from './send-check.ts'
@@ -66,7 +66,7 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
   return startListeningWorker({
     name: 'sending reminders',
     database,
-    topic: REMINDERS_DUE,
+    topic: REMINDER_TIMES_CHANGED,
     everyMs: pollMs,
     afterErrorMs: AFTER_ERROR_MS,
     log,

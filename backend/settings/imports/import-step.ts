@@ -10,7 +10,7 @@ import { readAccountRecords } from '../../import/account-records.ts'
 import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
 import { findImport, startImport, storeImportedRecords } from '../../import/imports.ts'
 import type { Ledger } from '../../import/ledger.ts'
-import { withLiteralIds } from '../../import/literal-ids.ts'
+import { withIdsInService } from '../../import/literal-ids.ts'
 import {
   correctRecord,
   type FoundCorrection,
@@ -58,7 +58,8 @@ export async function compareFile(
   file: Ledger,
 ): Promise<ComparedFile> {
   const { records, customers } = await readAccountRecords(read, accountId, file)
-  const ledger = withLiteralIds(file, records.debtors)
+  // A customer whose external id contains a percent sign may have another spelling of it in the service.
+  const ledger = withIdsInService(file, records.debtors)
   return {
     comparison: compare(ledger, records),
     corrections: findCorrections(ledger.customers, customers, ledger.invoices, records.invoices),

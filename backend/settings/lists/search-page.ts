@@ -55,7 +55,8 @@ export const searchPages: readonly SessionPage[] = [
       const { id: accountId, timezone } = session.account
       const text = (parseListQuery(query, ['q']).value('q') ?? '').trim()
       const today = todayIn(timezone, now)
-      // The search terms and the due dates by which customers are found and sorted are updated in the background.
+      // A worker updates the search terms and due dates of customers, after a few seconds. Here, the latest changes are
+      // processed first, so that they are found.
       await updateTotalsOf(database, accountId)
       const found = text === '' ? NOTHING : await find(database.read, accountId, text, today)
       const names = await readCustomerNames(database.read, accountId, [
@@ -96,7 +97,8 @@ async function find(read: Reader, accountId: string, text: string, today: string
     searchInvoices(read, accountId, { ...ANY_INVOICE, number: text }, today, firstPage),
     searchPayments(read, accountId, { ...ANY_PAYMENT, reference: text }, firstPage),
   ])
-  // In the view `active`, a search also finds archived customers. Only the sort by the amount owed needs a currency.
+  // With `ids`, the view `active` is no filter: archived customers are found as well. `currency` is empty, because only
+  // the sort by the amount owed uses it.
   const customers = await listDirectory(read, accountId, {
     ...{ view: 'active', sort: 'due', currency: '', ids: debtors.ids, today },
     ...firstPage,

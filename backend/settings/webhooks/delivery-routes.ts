@@ -72,7 +72,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
     adminsOnly: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, actionContext, performAction }) {
       const row = await performAction(
-        // `redeliver` changes nothing while the delivery is being sent.
+        // The message on the next page. `redeliver` changes nothing while the delivery is being sent.
         ({ status }: WebhookDeliveryRow) => ({
           name: status === 'sending' ? 'webhook_being_sent' : 'webhook_redelivered',
         }),
