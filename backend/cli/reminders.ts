@@ -209,7 +209,8 @@ function renderPreview(
   timezone: string,
   days: number,
 ): string {
-  if (messages.length === 0) return `No reminder is sent within ${days} days.`
+  if (messages.length === 0)
+    return `No reminder is sent within ${days === 1 ? '1 day' : `${days} days`}.`
   const format = new Intl.DateTimeFormat('en-GB', {
     timeZone: timezone,
     weekday: 'short',

@@ -114,7 +114,8 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
     if (at % SLICE_ROWS === 0) await setImmediate()
     const addError = (detail: string) => errors.push({ line, detail })
     if (cells.length !== headers.length) {
-      addError(`has ${cells.length} fields, but the header has ${headers.length}`)
+      const fields = cells.length === 1 ? '1 field' : `${cells.length} fields`
+      addError(`has ${fields}, but the header has ${headers.length}`)
       continue
     }
     const row = readRow({ cells, headers, columns, addError, options, rules })

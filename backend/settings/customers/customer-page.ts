@@ -41,7 +41,7 @@ import {
 } from '../shell/page-actions.ts'
 import type { SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import { exactTime, type TimeContext } from '../shell/words.ts'
+import { exactTime, plural, type TimeContext } from '../shell/words.ts'
 import { renderInvoiceTable } from './invoice-table.ts'
 import { renderPaymentTable } from './payment-table.ts'
 
@@ -210,9 +210,9 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this
 <p class="hint">${
     ladder === undefined
       ? ''
-      : REMINDER_STAGES.map((stage) => `${STAGE_WORDS[stage]} after ${ladder[stage]} days`).join(
-          ', ',
-        )
+      : REMINDER_STAGES.map(
+          (stage) => `${STAGE_WORDS[stage]} after ${plural(ladder[stage], 'day')}`,
+        ).join(', ')
   }</p>
 ${hasInvoicesToResume && html`<p class="hint">No reminders are sent about some open invoices, because a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
 ${canChange(customer) && html`<div class="actions">${hasInvoicesToResume && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, rejectedPause)}</div>`}

@@ -64,7 +64,7 @@ function renderApprovalCard(
   const { amount_due: amount, currency } = message
   return html`<li class="card"><div><span class="stage ${message.stage}">${message.stage !== null && STAGE_WORDS[message.stage]}</span>
 <strong><a href="${PATH}/${message.id}" translate="no">${debtorName}</a></strong>
-<span class="detail">${plural(invoices.length, 'invoice')}, ${message.days_past_due} days late. Lapses ${dayOf(expiresAt, timezone)}.</span></div>
+<span class="detail">${plural(invoices.length, 'invoice')}, ${plural(message.days_past_due ?? 0, 'day')} late. Lapses ${dayOf(expiresAt, timezone)}.</span></div>
 <div class="figure">${amount !== null && currency !== null && renderMoney(amount, currency)}</div></li>`
 }
 

@@ -155,6 +155,7 @@ t.test('all errors are listed with their lines and columns', async (t) => {
     '3,C,1/2/2013,1/1/2013,5,1/15/1999',
     '"4\n4",,1/2/2013,,5,11/23/2026',
     '5,C',
+    '6',
     ',C,1/2/2013,,5,',
   ]
   const message = await read([HEADER, ...rows].join('\n')).then(
@@ -162,7 +163,7 @@ t.test('all errors are listed with their lines and columns', async (t) => {
     (error: Error) => error.message,
   )
   t.matchOnly(message.split('\n'), [
-    'The file has 10 errors. Nothing was imported.',
+    'The file has 11 errors. Nothing was imported.',
     /^ {2}line 3: invoice 1 is already on line 2$/,
     /^ {2}line 4: InvoiceDate "13\/2\/2013" must be a date that exists, as M\/D\/YYYY$/,
     /^ {2}line 4: InvoiceAmount "-5" must be an amount of USD above 0, such as 1234.56/,
@@ -172,7 +173,8 @@ t.test('all errors are listed with their lines and columns', async (t) => {
     /^ {2}line 6: SettledDate 2026-11-23 is not between/,
     /^ {2}line 6: customerID is empty$/,
     /^ {2}line 8: has 2 fields, but the header has 6$/,
-    /^ {2}line 9: invoiceNumber is empty$/,
+    /^ {2}line 9: has 1 field, but the header has 6$/,
+    /^ {2}line 10: invoiceNumber is empty$/,
   ])
 })
 

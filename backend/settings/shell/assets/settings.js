@@ -28,7 +28,9 @@ for (const input of document.querySelectorAll('[data-count]')) {
   const lengthMax = Number(input.dataset.count)
   const show = () => {
     const left = lengthMax - [...input.value.trim()].length
-    counter.textContent = left < 0 ? `${-left} characters too many.` : `${left} characters left.`
+    const count = Math.abs(left)
+    const characters = count === 1 ? '1 character' : `${count} characters`
+    counter.textContent = `${characters} ${left < 0 ? 'too many' : 'left'}.`
   }
   input.addEventListener('input', show)
   show()
