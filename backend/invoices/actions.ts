@@ -28,6 +28,8 @@ interface InvoiceAction {
   readonly event: EventType | null
   /** The past participle of the action, for messages such as "Invoice 7 cannot be finalized". */
   readonly participle: string
+  /** Why the action is rejected for an open invoice that is not in the state that the action ends. */
+  readonly needless?: string
   isAllowed(invoice: InvoiceRow): boolean
   change(now: Date, invoice: InvoiceRow): InvoiceChange
 }
@@ -81,6 +83,7 @@ const RESOLVE: InvoiceAction = {
   auditAction: 'invoice.dispute_resolved',
   event: 'invoice.dispute_resolved',
   participle: 'resolved',
+  needless: 'it is not disputed',
   isAllowed: (invoice) => isOpen(invoice) && isDisputed(invoice),
   change: (now, invoice) => ({ disputed_at: null, ...chasingFieldsFor(holdOf(invoice), now) }),
 }
@@ -90,6 +93,7 @@ const RESUME: InvoiceAction = {
   auditAction: 'invoice.chasing_resumed',
   event: null,
   participle: 'resumed',
+  needless: 'its reminders are not blocked',
   isAllowed: canResumeChasing,
   change: () => RESUMED,
 }
@@ -234,11 +238,11 @@ interface Target {
 async function perform(
   tx: Transaction,
   { accountId, id, detail }: Target,
-  { auditAction, event, participle, isAllowed, change }: InvoiceAction,
+  { auditAction, event, participle, needless, isAllowed, change }: InvoiceAction,
   actionContext: ActionContext,
 ): Promise<InvoiceRow> {
   const invoice = await lockInvoice(tx, accountId, id)
-  if (!isAllowed(invoice)) throw invoiceStateConflict(invoice, participle)
+  if (!isAllowed(invoice)) throw invoiceStateConflict(invoice, participle, needless)
   await recordAudit(tx, actionContext, {
     accountId,
     action: auditAction,
@@ -285,16 +289,25 @@ export async function lockInvoice(
   return invoice
 }
 
-/** `participle` names the action that was rejected, e.g. `finalized`. */
-export function invoiceStateConflict(invoice: InvoiceRow, participle: string): Problem {
+/**
+ * `participle` names the action that was rejected, e.g. `finalized`. `needless` is the cause if the invoice is open and
+ * not disputed; by default, its state is the cause.
+ */
+export function invoiceStateConflict(
+  invoice: InvoiceRow,
+  participle: string,
+  needless?: string,
+): Problem {
   const { number, status, amount_paid: paid, chasing_blocked_reason: blocked } = invoice
   const state = `${status.replaceAll('_', ' ')}${isDisputed(invoice) ? ' and disputed' : ''}`
   const paidOrCredited = paid > 0 ? 'paid' : invoice.amount_credited > 0 ? 'credited' : undefined
   const isCause = participle === 'voided' && paidOrCredited !== undefined
-  const cause = isCause ? `, and an amount has been ${paidOrCredited} on it` : ''
+  const addition = isCause ? `, and an amount has been ${paidOrCredited} on it` : ''
+  const isNeedless = needless !== undefined && isOpen(invoice) && !isDisputed(invoice)
+  const cause = isNeedless ? needless : `it is ${state}${addition}`
   return new Problem(
     'invoice_state_conflict',
-    `Invoice ${number} cannot be ${participle}, because it is ${state}${cause}.`,
+    `Invoice ${number} cannot be ${participle}, because ${cause}.`,
     { members: { invoice_status: status, chasing_blocked_reason: blocked } },
   )
 }

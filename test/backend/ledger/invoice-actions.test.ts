@@ -4,6 +4,7 @@ import {
   disputeInvoice,
   finalizeInvoice,
   resolveDispute,
+  resumeInvoice,
   voidInvoice,
   writeOffInvoice,
 } from '../../../backend/invoices/actions.ts'
@@ -31,6 +32,8 @@ async function openLedger(t: Test) {
       }),
     finalize: (id: string) =>
       database.transaction((tx) => finalizeInvoice(tx, testAccount.accountId, id, actionContext())),
+    resume: (id: string) =>
+      database.transaction((tx) => resumeInvoice(tx, testAccount.accountId, id, actionContext())),
     perform: (
       name: Exclude<keyof typeof ACTIONS, 'finalizeInvoice'>,
       id: string,
@@ -179,8 +182,15 @@ t.test('a dispute blocks reminders until it is resolved', async (t) => {
     types.filter((type) => type.includes('dispute')),
     ['invoice.disputed', 'invoice.dispute_resolved'],
   )
+  // Regression: the error was that the invoice is open.
   await rejectsWith(t, ledger.perform('resolveDispute', invoice.id), {
     code: 'invoice_state_conflict',
+    message: /cannot be resolved, because it is not disputed/,
+  })
+  await ledger.resume(invoice.id)
+  await rejectsWith(t, ledger.resume(invoice.id), {
+    code: 'invoice_state_conflict',
+    message: /cannot be resumed, because its reminders are not blocked/,
   })
 })
 
