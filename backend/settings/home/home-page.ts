@@ -42,11 +42,12 @@ ${step(
   html`<a class="button${isAdmin && !steps.hasKey && ' primary'}" href="${isAdmin ? '/settings/api-keys/new' : '/settings/api-keys'}">${isAdmin ? 'Issue key' : 'API keys'}</a> <a class="button" href="/docs/first-call">Make the first call</a>`,
 )}
 ${step(
-  steps.hasCustomer,
+  // Home shows the steps only until there is a customer.
+  false,
   'Create or import customers',
   'Use the API or a CSV file. No reminders are sent about imported invoices that are already past due, unless you choose to send them.',
   isAdmin
-    ? html`<a class="button${steps.hasKey && !steps.hasCustomer && ' primary'}" href="/settings/import">Import a CSV file</a> <a class="button" href="/settings/customers/new">Add a customer</a>`
+    ? html`<a class="button${steps.hasKey && ' primary'}" href="/settings/import">Import a CSV file</a> <a class="button" href="/settings/customers/new">Add a customer</a>`
     : html`<a class="button" href="/settings/customers">Customers</a>`,
 )}
 ${step(

@@ -68,7 +68,7 @@ export interface Overview {
   readonly messages: readonly MessageRow[]
   /** The names of the customers of `payments` and `messages`, by id. */
   readonly names: ReadonlyMap<string, string>
-  /** Home shows a new account the steps to get started. Those of these members that are true are done. */
+  /** Home shows an account without customers the steps to get started, and whether the first one is done. */
   readonly steps: { readonly hasKey: boolean; readonly hasCustomer: boolean }
 }
 
