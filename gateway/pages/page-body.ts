@@ -29,25 +29,22 @@ export async function bufferPage(
     parts.push(value)
     bytes += value.length
   }
-  return Readable.from(streamBody(parts, () => next(timeoutMs), response))
+  const body = Readable.from(streamBody(parts, () => next(timeoutMs)))
+  // Without this, the response would occupy a connection to the backend after the client has disconnected, even if the
+  // body was never read.
+  return body.once('close', () => response.destroy())
 }
 
 /** Yields the buffered parts, then the parts that have not arrived yet. */
 async function* streamBody(
   buffered: readonly Buffer[],
   next: () => Promise<IteratorResult<Buffer>>,
-  response: IncomingMessage,
 ): AsyncGenerator<Buffer> {
-  try {
-    yield* buffered
-    for (;;) {
-      const { done, value } = await next()
-      if (done === true) return
-      yield value
-    }
-  } finally {
-    // Without this, the response would occupy a connection to the backend after the client has disconnected.
-    response.destroy()
+  yield* buffered
+  for (;;) {
+    const { done, value } = await next()
+    if (done === true) return
+    yield value
   }
 }
 
