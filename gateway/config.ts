@@ -58,7 +58,7 @@ export const GATEWAY_SETTINGS = {
     { min: 10, max: 1_000_000, fallback: '5000' },
   ),
   GATEWAY_CONNECTIONS_PER_CLIENT: integer(
-    'The maximum number of connections of one client to each worker. A client is an IPv4 address, or the /64 of an IPv6 address. Ignored with TRUST_PROXY.',
+    'The maximum number of connections of one client to each worker. A client is an IPv4 address, or the /64 of an IPv6 address. Ignored if TRUST_PROXY is 1 or more, because each connection then comes from a proxy.',
     { min: 1, max: 1_000_000, fallback: '1250' },
   ),
   GATEWAY_CONNECTION_AGE_S: integer(

@@ -85,8 +85,8 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const rateLimiter = createRateLimiter(settings, metrics, log)
   const usage = createUsageReporter(backends, rateLimiter, log)
   const authenticator = new Authenticator(backends)
-  // A slow client can occupy a connection with its streamed response. The streams to all backends together therefore get
-  // at most half as many connections as there are to one backend, so that even this backend keeps half of them.
+  // A slow client can occupy a connection with its streamed response. The number of streamed responses is limited, so
+  // that half of the connections to a backend serve other calls even if all streamed responses come from this backend.
   const streamsMax = Math.ceil(connections / 2)
   const forwarder = createForwarder({ backends, timeoutMs, waitMs, streamsMax, log })
   const budget = createBudget(settings, addresses, log)

@@ -7,8 +7,8 @@ const SPARE_SHARE = 1 / 4
 export class GrowingBuffer {
   #bytes = EMPTY
   /**
-   * The memory of `#bytes`, if `#extend` or `compact` has allocated it for this buffer alone. The memory after `#bytes` is
-   * then free for the next bytes.
+   * The memory of `#bytes`, if `#extend` or `compact` has allocated it for this buffer alone. The memory after `#bytes`
+   * is then free for the next bytes.
    */
   #memory: ArrayBufferLike | undefined
 
@@ -74,8 +74,8 @@ export class GrowingBuffer {
   }
 
   /**
-   * Returns a buffer of `length` bytes, of which the first are those of `before`. Memory is allocated in advance: otherwise a long head or
-   * line that arrives in small packets would be copied, and leave garbage, with each packet.
+   * Returns a buffer of `length` bytes, which begins with the bytes of `before`. Memory is allocated in advance:
+   * otherwise, a long head or line that arrives in small packets would be copied, and leave garbage, with each packet.
    */
   #extend(before: Buffer, length: number): Buffer {
     const { buffer, byteOffset } = before

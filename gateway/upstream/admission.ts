@@ -1,8 +1,8 @@
 /**
- * Admits calls to the backends before they are counted. If no connection is free, a call waits in a queue in
- * which keys take turns: a key with few calls is admitted while the flood of another key is shed. A call is
- * shed immediately if it would wait too long, or later if it has waited too long. Calls that are shed are not
- * counted.
+ * Admits calls to the backends before the rate limit counts them. If no connection is free, a call waits in a queue in
+ * which keys take turns: a key with few calls is admitted while the flood of another key is shed (rejected with 503). A
+ * call is shed immediately if it would wait too long, or later if it has waited too long. Calls that are shed do not
+ * count against the rate limit.
  */
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../../shared/process/fair-queue.ts'
@@ -43,8 +43,8 @@ const CALM_MS = 500
 const WAIT_MS_MAX = 5_000
 /**
  * A connection is reserved for an admitted call for this long. A call that waits longer for Redis loses its
- * reservation to other calls, so that a slow Redis does not look like slow backends. The queue is also checked
- * at this interval.
+ * reservation to other calls, so that a slow Redis does not look like slow backends. At this interval, queued calls
+ * are also shed if they have waited too long, and admitted if reservations have expired.
  */
 const RESERVED_MS = 50
 /** The assumed number of calls per millisecond that are admitted from the queue, until it is measured. */
@@ -67,7 +67,10 @@ const SHED = temporarilyUnavailable(
 export interface AdmissionOptions {
   /** A call that is expected to wait longer than this is shed, unless few calls are ahead of it. */
   readonly waitMs: number
-  /** See `Backends.connections`. */
+  /**
+   * Returns how many connections for calls the usable backends have together (`size`), and how many of these no call
+   * uses or awaits (`free`). Both numbers include connections that are not open yet.
+   */
   readonly connections: () => { readonly size: number; readonly free: number }
 }
 
@@ -111,9 +114,9 @@ export class Admission {
   }
 
   /**
-   * Admits a call of the key. Returns undefined if the call may be sent immediately; `Problem` 503 if the call is
-   * shed immediately; otherwise a promise that resolves when the call may be sent, and rejects if it is shed or
-   * aborted. `release` must be called for each admitted call.
+   * Admits, queues or sheds a call of the key. Returns undefined if the call may be sent immediately; `Problem` 503 if
+   * the call is shed immediately; otherwise a promise that resolves when the call may be sent, and rejects if the call
+   * is shed or aborted. `release` must be called for each admitted call.
    */
   admit(keyId: string, abort: Abort): Promise<void> | Problem | undefined {
     const now = performance.now()
@@ -122,8 +125,8 @@ export class Admission {
       return undefined
     }
     if (this.#queue.length === 0) this.#beginQueue(now)
-    // Calls that wait for Redis say nothing about the backends, so queue and rate are measured again from the
-    // end of this wait.
+    // While admitted calls wait for Redis, the age of the queue and the rate say nothing about the backends. Both are
+    // therefore measured again from the end of this wait.
     if (this.#unreserved(now) > 0) this.#restartMeasurement(now)
     else this.#measureRate(now)
     if (!this.#mayWait(keyId, now)) {
@@ -175,14 +178,14 @@ export class Admission {
     const ahead = Math.min(this.#queue.length, turns)
     const { size } = this.#connections()
     if (ahead === 0 || ahead < Math.min(NEVER_SHED_MAX, size)) return true
-    const waitsForRedis = this.#unreserved(now) > 0
+    const admittedCallsWaitForRedis = this.#unreserved(now) > 0
     const age = now - this.#queueBeganAt
     if (!this.#isOverload) {
-      if (waitsForRedis) return ahead < BURST_MAX
+      if (admittedCallsWaitForRedis) return ahead < BURST_MAX
       const isSmallBurst = age < SMALL_BURST_MS && ahead < SMALL_BURST_CALLS
       if (isSmallBurst && ahead < this.#rate * SMALL_BURST_WAIT_MS) return true
     }
-    const wouldWaitTooLong = !waitsForRedis && ahead >= this.#rate * this.#waitMs
+    const wouldWaitTooLong = !admittedCallsWaitForRedis && ahead >= this.#rate * this.#waitMs
     if (!wouldWaitTooLong) {
       if (!this.#isOverload && age < BURST_MS) return ahead < BURST_MAX
       if (ahead < Math.max(WAITING_MIN, WAITING_PER_CONNECTION * size)) return true

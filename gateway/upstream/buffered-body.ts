@@ -9,13 +9,14 @@ export class BufferedBody {
   #bytes = 0
 
   /**
-   * `length` is the length of the whole body, if it is known. The memory is then allocated once. Otherwise the
-   * parts must be joined at the end, which leaves garbage of the same size.
+   * `length` is the length of the whole body. It must be passed only if the body will not be streamed. The memory is
+   * then allocated once. Without `length`, the parts must be joined at the end, which leaves garbage of the same size.
    */
   constructor(length?: number) {
     this.#length = length
   }
 
+  /** The number of bytes that were appended. */
   get bytes(): number {
     return this.#bytes
   }
@@ -32,7 +33,10 @@ export class BufferedBody {
     }
   }
 
-  /** Removes and returns the appended parts. If the length is known, they form a single part. */
+  /**
+   * Removes and returns the appended parts. If the length was passed, they form a single part of this length. Until the
+   * body is complete, the end of this part is uninitialized memory.
+   */
   take(): readonly Buffer[] {
     return this.#parts.splice(0)
   }

@@ -5,16 +5,18 @@
  */
 
 /**
- * Young garbage is collected whenever this many bytes have been allocated. A collection takes about a
- * millisecond.
+ * Young garbage is collected whenever this many bytes have been allocated since the last collection, apart from those
+ * that `releaseBuffer` has released. A collection takes about a millisecond.
  */
 const COLLECT_AFTER_BYTES = 16 * 1024 * 1024
+
 /**
  * Smaller buffers are left to the garbage collector, since releasing each one would take more time than it
  * saves.
  */
 const RELEASED_BYTES_MIN = 16 * 1024
 
+/** The bytes that were allocated since the last collection, and not released. */
 let allocatedBytes = 0
 
 /** Allocates a buffer without initializing its content. */
