@@ -83,7 +83,7 @@ async function logSampleMessage(
     .execute()
   if (status === 'delivered') await markReminded(tx, invoice, row)
   if (status === 'bounced') await suppressRecipient(tx, row, now)
-  // After a suppressed or bounced message, the same stage is planned again, so it is not recorded as taken.
+  // After a suppressed or bounced message, the same stage is planned again, so the stage is not recorded as taken.
   if (status !== 'delivered' && status !== 'awaiting_approval') return
   await tx
     .insertInto('taken_stages')
@@ -101,6 +101,7 @@ async function logSampleMessage(
       facts: JSON.stringify(facts),
       approved_hash: null,
       payment_digest: paymentDetailsDigest(shownDetails),
+      // The text is already written. The next send check ends the reminder if no Admin has decided by then.
       run_at: expiresAt,
       lease: null,
       attempts: 0,

@@ -26,8 +26,8 @@ export async function openSocketToGroup(path: string): Promise<void> {
 }
 
 /**
- * Rejects unless the connection is refused, which shows that no process listens anymore. After any other error, a process
- * may be listening.
+ * Resolves if a connection is refused, which shows that no process listens anymore. Rejects otherwise: after any other
+ * error, a process may be listening.
  */
 function requireNoListener(path: string): Promise<void> {
   return new Promise((resolve, reject) => {

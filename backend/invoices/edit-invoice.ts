@@ -20,8 +20,8 @@ export interface InvoiceEdit {
 }
 
 /**
- * Cancels the waiting reminders about the invoice, and plans new ones about all invoices that they covered. Throws
- * `not_found`, `invoice_state_conflict`, and `validation_failed` if the due date is before the issue date.
+ * Cancels the waiting reminders about the invoice, and plans new ones about all invoices of the cancelled reminders.
+ * Throws `not_found`, `invoice_state_conflict`, and `validation_failed` if the due date is before the issue date.
  */
 export async function editInvoice(
   tx: Transaction,

@@ -106,6 +106,7 @@ export async function setKillSwitch(
     subjectId: scope,
     detail: checkedReason === undefined ? {} : { reason: checkedReason },
   })
+  // Accounts without a webhook endpoint receive no events.
   for (const id of accountId === null ? await accountsWithEndpoints(tx) : [accountId]) {
     await recordChangeEvent(tx, id, before, after, actionContext.now)
   }
@@ -178,7 +179,7 @@ function switchOf(scope: string, row: KillSwitchRow | undefined): KillSwitch {
   }
 }
 
-/** Returns what pages and events need. The audit log has the IP address. */
+/** Removes the IP address, which pages and events must not contain. The audit log contains it. */
 function withoutAddress({ type, id, label }: Actor) {
   return { type, id, label }
 }

@@ -1,7 +1,8 @@
 /**
- * The safety rails are the checks that can block a reminder, in a fixed order. The planner applies the safety rails
- * that concern a debtor; the send check applies all of them to each message right before it is sent. The send window
- * and the daily cap are not safety rails, because they only postpone a message.
+ * The safety rails are the checks that can block a reminder. If several of them block a reminder, the message log shows
+ * the reason of the first one in `SAFETY_RAILS`. The planner applies the safety rails that concern a debtor; the send
+ * check applies all of them to each message right before it is sent. The send window and the daily cap are not safety
+ * rails, because they only postpone a message.
  */
 import { isReadOnly } from '../accounts/accounts.ts'
 import type {

@@ -26,9 +26,9 @@ export interface NewInvitation {
 }
 
 /**
- * Creates an invitation, and ends an earlier one of the same address to this account. Throws `Problem`
- * `validation_failed`, `too_many_invitations`, and `admin_required` if the inviter has lost the login or the role in the
- * meantime.
+ * Creates an invitation, and ends an earlier invitation by this account to the same address. Throws `Problem`
+ * `validation_failed`, `too_many_invitations`, and `admin_required` if the inviter has meanwhile lost the login or the
+ * role.
  */
 export async function createInvitation(
   tx: Transaction,

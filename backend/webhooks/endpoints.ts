@@ -24,7 +24,7 @@ const DESCRIPTION_LENGTH_MAX = 200
 /** How long deliveries are signed with both secrets after a rotation. */
 const OVERLAP_MS = 24 * 3_600_000
 
-/** `hold_until` is the end of the delay that the receiver requested. */
+/** `hold_until` is the end of the time in which nothing is sent to a receiver that is overloaded. */
 const NO_FAILURES_OR_DELAY = { failing_since: null, hold_until: null }
 
 export interface EndpointSettings {

@@ -17,7 +17,7 @@ export interface Statement {
   readonly values: readonly EncodedValue[]
   /** The name under which the server keeps the statement prepared; undefined if the server must not keep it. */
   readonly name: string | undefined
-  /** Whether rows may be returned. */
+  /** Whether the statement may return rows. */
   readonly returnsRows: boolean
 }
 
@@ -86,7 +86,7 @@ interface Connection {
   sync(): void
 }
 
-/** In pipeline mode, the driver accepts only queries of its own class, whose methods its types omit. */
+/** In pipeline mode, the driver accepts only instances of its class `Query`, whose methods the driver's types omit. */
 const DriverQuery = pg.Query as unknown as new (config: {
   text: string
 }) => {

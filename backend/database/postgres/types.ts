@@ -12,7 +12,7 @@ export const TYPES = {
   },
 } as pg.CustomTypesConfig
 
-/** Throws `BadValue` for a number that cannot be represented exactly. */
+/** Throws `BadValue` for a fraction, and for a whole number that is too large to be represented exactly. */
 export function parseWhole(text: string): number {
   const value = Number(text)
   if (Number.isSafeInteger(value)) return value

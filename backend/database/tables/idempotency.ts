@@ -1,6 +1,9 @@
 /** Rows of responses that are stored for repeated requests. */
 
-/** One row per committed write with an Idempotency-Key: the response that a repeated request gets. */
+/**
+ * One row per committed write with an idempotency key, which the API receives in a header, and Settings in a field. The
+ * row contains the response that a repeated request gets.
+ */
 export interface IdempotencyRow {
   account_id: string
   /** The operation's id in the OpenAPI document, e.g. `createPayment`, or the name of an action in Settings. */

@@ -27,7 +27,8 @@ export interface DebtorPlan {
 export interface NewMessage {
   readonly row: MessageRow
   readonly reminder: ReminderRow
-  readonly covered: readonly { readonly invoice: ChasedInvoice; readonly stage: LadderStage }[]
+  /** The invoices that the message is about, and the stage of each invoice. */
+  readonly invoices: readonly { readonly invoice: ChasedInvoice; readonly stage: LadderStage }[]
 }
 
 /**
@@ -41,14 +42,14 @@ export function newMessage(
 ): NewMessage {
   const today = account.workingTimeOf(debtor).dayOf(now)
   const byId = new Map(chased.invoices.map((invoice) => [invoice.id, invoice]))
-  const covered = invoices.flatMap(({ id, stage: invoiceStage }) => {
+  const messageInvoices = invoices.flatMap(({ id, stage: invoiceStage }) => {
     const invoice = byId.get(id)
     return invoice === undefined ? [] : [{ invoice, stage: invoiceStage }]
   })
   const facts: Facts = {
     stage,
     recipient: debtor.email,
-    invoices: covered.map(({ invoice, stage: invoiceStage }) => ({
+    invoices: messageInvoices.map(({ invoice, stage: invoiceStage }) => ({
       id: invoice.id,
       number: invoice.number,
       dueDate: invoice.due_date,
@@ -79,7 +80,7 @@ export function newMessage(
     unknown_outcomes: 0,
     planned_at: now.toISOString(),
   }
-  return { row, reminder, covered }
+  return { row, reminder, invoices: messageInvoices }
 }
 
 function messageRowOf(

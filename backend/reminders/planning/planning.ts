@@ -48,7 +48,7 @@ export async function planDebtors(
 }
 
 /**
- * Plans new messages about the invoices that the cancelled messages covered, except `paidInvoiceIds`. The caller must
+ * Plans new messages about the invoices of the cancelled messages, except `paidInvoiceIds`. The caller must
  * already have locked the debtor. Its row is read again, because the caller may have changed it since.
  */
 export async function replanInvoices(
@@ -64,13 +64,13 @@ export async function replanInvoices(
   now: Date,
 ): Promise<void> {
   if (cancelledMessageIds.length === 0) return
-  const covered = await tx
+  const messageInvoices = await tx
     .selectFrom('message_invoices')
     .select('invoice_id')
     .where('account_id', '=', accountId)
     .where('message_id', 'in', cancelledMessageIds)
     .execute()
-  const invoiceIds = covered.map((row) => row.invoice_id)
+  const invoiceIds = messageInvoices.map((row) => row.invoice_id)
   const idsToReplan = new Set(invoiceIds.filter((invoiceId) => !paidInvoiceIds.includes(invoiceId)))
   if (idsToReplan.size === 0) return
   const debtor = await lockDebtor(tx, accountId, id)

@@ -37,7 +37,7 @@ async function writeMessages(
     debtorPlan.plan.messages.map((planned) => newMessage(debtorPlan, planned, now)),
   )
   if (newMessages.length === 0) return 0
-  const coveredInvoices = newMessages.flatMap(({ row, covered: invoices }) =>
+  const messageInvoices = newMessages.flatMap(({ row, invoices }) =>
     invoices.map(({ invoice, stage }, position) => ({ row, invoice, stage, position })),
   )
   await writeInParts(
@@ -45,7 +45,7 @@ async function writeMessages(
     (part) => tx.insertInto('messages').values(part).execute(),
   )
   await writeInParts(
-    coveredInvoices.map(({ row, invoice, position }) => ({
+    messageInvoices.map(({ row, invoice, position }) => ({
       message_id: row.id,
       position,
       account_id: row.account_id,
@@ -59,7 +59,7 @@ async function writeMessages(
   )
   announce(tx, REMINDER_TIMES_CHANGED)
   await writeInParts(
-    coveredInvoices
+    messageInvoices
       .filter(({ row }) => row.status !== 'suppressed')
       .map(
         ({ row, invoice, stage }): TakenStageRow => ({

@@ -27,8 +27,8 @@ ${csrfField(frame)}
 ${relyingParty !== undefined && renderPasskeyLogin(frame, relyingParty, '/settings/login/passkey')}
 <p><a href="/settings/password-reset">Forgot your password?</a></p>
 </div>`
-  // A browser that is already logged in may send this form. If this login fails, the page must not show the navigation
-  // of the other login.
+  // A browser that is already logged in, perhaps as another user, may send this form. If the login fails, the page must
+  // not show the navigation of the existing session.
   return renderPage(
     { ...frame, session: undefined },
     { title: 'Log in', main, hasPasskeys: relyingParty !== undefined },

@@ -95,6 +95,7 @@ function outcomeOf(row: DecidedOrLapsedMessage): Html {
       return html`<span class="badge late">Rejected</span><span class="detail">${by}: ${row.suppression_detail}</span>`
     case 'expired':
       return html`<span class="badge held">Lapsed</span><span class="detail">no Admin decided in time</span>`
+    // The reminder was cancelled or suppressed before a decision.
     default:
       return html`<span class="badge held">Lapsed</span><span class="detail">${reason ?? row.lastTransitionDetail ?? 'a payment or a change made the reminder obsolete'}</span>`
   }
@@ -137,7 +138,12 @@ const REJECT: PageAction = {
   isDangerous: true,
 }
 
-export function renderApproval(frame: Frame, view: ApprovalView, rejected?: RejectedAction): Html {
+/** `rejectedAction` is the approval or rejection that could not be recorded, e.g. because its reason is missing. */
+export function renderApproval(
+  frame: Frame,
+  view: ApprovalView,
+  rejectedAction?: RejectedAction,
+): Html {
   const {
     session,
     approval,
@@ -151,7 +157,8 @@ export function renderApproval(frame: Frame, view: ApprovalView, rejected?: Reje
   const { message, debtorName, expiresAt, contentDigest } = approval
   const { timezone } = session.account
   const path = `${PATH}/${message.id}`
-  const inForm = rejectedInForm(rejected, [REJECT])
+  // Undefined if the problem of the action is shown at the top of the page instead of in the form.
+  const inForm = rejectedInForm(rejectedAction, [REJECT])
   const seenField = html`<input type="hidden" name="seen" value="${contentDigest}">`
   const allMessages = {
     name: 'messages',
@@ -161,7 +168,7 @@ export function renderApproval(frame: Frame, view: ApprovalView, rejected?: Reje
   const main = html`<p class="back"><a href="${PATH}">Approvals</a></p>
 <div class="heading"><h1>${messageName(message)} to <span translate="no">${debtorName}</span></h1>
 <p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
-${inForm === undefined && renderFaults(rejected?.problem)}
+${inForm === undefined && renderFaults(rejectedAction?.problem)}
 ${renderMissingPaymentDetails(currenciesWithoutPaymentDetails, session.user.role === 'admin')}
 ${renderMessageFacts({ row: message, session, customerName: debtorName, invoices })}
 ${renderEnvelope(sender, message)}
@@ -184,7 +191,7 @@ ${renderListSection(OTHER_MESSAGES_TITLE, otherMessages, allMessages, (rows) => 
 
 export interface ApproveConfirmationView
   extends Pick<ApprovalView, 'approval' | 'session' | 'now'> {
-  /** When the reminder is sent, in business hours; undefined if every day is a holiday. */
+  /** When the reminder is sent, in business hours; undefined if no time is known, because every day is a holiday. */
   readonly sendsAt: Date | undefined
   /** The digest of the content that the Admin has read. */
   readonly seenDigest: string

@@ -88,7 +88,8 @@ const WIDTH_RANGES: readonly WidthRange[] = [
 
 /**
  * A page cannot measure a document in a sandbox, and inline styles are forbidden. The height is therefore estimated
- * for each range of widths: the stylesheet shows one of the spacers, and the iframe gets the height of this spacer.
+ * for each range of widths, and becomes the height of an empty SVG. The stylesheet shows only the SVG of the current
+ * range, and the iframe gets the height of this SVG.
  */
 function renderMailFrame(src: string, body: string): Html {
   return html`<div class="mail-frame">${WIDTH_RANGES.map(

@@ -63,7 +63,10 @@ export interface Expected {
    * not UTF-8 become U+FFFD.
    */
   readonly file?: string
-  /** Whether the form may contain the field `SHOWN`. A JSON body must not. */
+  /**
+   * Whether the form may contain the field `SHOWN`, with which fields that a person did not change count as not sent.
+   * A JSON body must not contain `SHOWN`.
+   */
   readonly acceptsShownValues?: true
   /** Whether the form may contain the field `PASSWORD`. A JSON body must not. */
   readonly acceptsPassword?: boolean

@@ -35,7 +35,7 @@ ${isAdmin && html`<a class="button" href="${path}/edit">Change</a> <a class="but
 <div><dt>Status</dt><dd>${renderEndpointStatus(row, (at) => timeAgo(at, { now, timezone }))}</dd></div>
 <div><dt>Last attempt</dt><dd>${recent.lastAttemptAt === undefined ? 'None in 30 days' : timeAgo(recent.lastAttemptAt, { now, timezone })}</dd></div>
 <div><dt>Added</dt><dd>${exactTime(row.created_at, timezone)} by <span translate="no">${row.created_by}</span></dd></div>
-${row.hold_until !== null && row.hold_until > now.toISOString() && html`<div><dt>Delayed</dt><dd>until ${exactTime(row.hold_until, timezone)}, as the endpoint requested</dd></div>`}
+${row.hold_until !== null && row.hold_until > now.toISOString() && html`<div><dt>Delayed</dt><dd>until ${exactTime(row.hold_until, timezone)}, because the endpoint is overloaded or unavailable</dd></div>`}
 ${row.description !== '' && html`<div><dt>Description</dt><dd>${row.description}</dd></div>`}
 <div class="whole"><dt>Events</dt><dd>${renderEventTypes(row)}</dd></div>
 </dl></section>
@@ -117,6 +117,7 @@ ${rect('succeeded', CHART_HEIGHT - succeededHeight, succeededHeight)}${rect('fai
 
 /** Formats a time for a `datetime-local` field: in the account's time zone, without a UTC offset. */
 function localInput(at: Date, timezone: string): string {
+  // The Swedish format, such as `2026-11-21 10:15`, differs from the format of the field only by the space.
   const shown = new Intl.DateTimeFormat('sv-SE', {
     timeZone: timezone,
     dateStyle: 'short',
