@@ -1,7 +1,7 @@
 /**
- * Reads requests strictly by RFC 9112: lines end with CRLF, are not folded, and have no spaces that the
- * grammar does not allow. Node's parser, in contrast, silently accepts several spaces in place of one and
- * RTSP in place of HTTP, and drops the bytes after an upgrade.
+ * Reads the heads of requests strictly by RFC 9112: lines end with CRLF, are not folded, and have no spaces that the
+ * grammar does not allow. Node's parser, in contrast, silently accepts several spaces in place of one and RTSP in place
+ * of HTTP, and drops the bytes after an upgrade.
  */
 import { type Http1Error, headersTooLarge, malformed, targetTooLong } from './errors.ts'
 import { parseFields } from './fields.ts'
@@ -43,12 +43,12 @@ export class RequestReader {
     this.#buffer.push(bytes)
   }
 
-  /** See `GrowingBuffer.compact`. */
+  /** Copies the buffered bytes if they are less than half of the memory that they keep in use. */
   compact(): void {
     this.#buffer.compact()
   }
 
-  /** See `GrowingBuffer.clear`. */
+  /** Removes all bytes. Returns their memory, so that the caller can return it to the kernel. */
   clear(): Buffer {
     return this.#buffer.clear()
   }
@@ -62,16 +62,16 @@ export class RequestReader {
   }
 
   /**
-   * Returns the next head, or undefined while it is incomplete. Throws `Http1Error` if the head is malformed.
-   * Most faults are detected before the head is complete.
+   * Returns the next head, or undefined while it is incomplete. Throws `Http1Error` if the head is malformed or
+   * too long. An invalid byte and a malformed request line are rejected even before the head is complete.
    */
   readHead(): RawRequestHead | undefined {
-    // Most clients send the next request only after they have received the response to the previous one.
+    // The buffer is usually empty, because most clients wait for a response before they send the next request.
     if (this.isEmpty) return undefined
     this.#skipEmptyLines()
     const head = this.#buffer.takeHead(REQUEST_HEAD_BYTES_MAX)
     if (head !== undefined) return parseHead(head.bytes, head.text)
-    this.#checkWithoutEnd()
+    this.#checkBeginning()
     return undefined
   }
 
@@ -85,10 +85,10 @@ export class RequestReader {
 
   /**
    * Called if `takeHead` has returned no head. Rejects a head that is too long, even if it is complete, and an
-   * incomplete head that has an invalid byte or a malformed request line. Without this, the client would wait for the
-   * deadline.
+   * incomplete head that has an invalid byte or a malformed request line. Without this, such a client would get no
+   * response until the deadline.
    */
-  #checkWithoutEnd(): void {
+  #checkBeginning(): void {
     const { bytes, searchedLength } = this.#buffer
     if (bytes.length > REQUEST_HEAD_BYTES_MAX) throw this.#tooLong()
     if (hasInvalidByte(bytes, searchedLength)) throw malformed()
@@ -106,8 +106,8 @@ export class RequestReader {
 
 /**
  * Whether the bytes from offset `from` on contain a control character other than a tab, or a CR or LF that is not part
- * of a CRLF. Four bytes are tested at a time, because a flood of incomplete heads takes CPU time from the calls of other
- * clients. Testing single bytes takes four times as long, and a regular expression takes sixteen times as long.
+ * of a CRLF. Four bytes are tested at a time, because a flood of incomplete heads takes CPU time from the calls of
+ * other clients. Testing single bytes takes four times as long, and a regular expression takes sixteen times as long.
  */
 function hasInvalidByte({ buffer, byteOffset, length }: Buffer, from: number): boolean {
   const bytes = new Uint8Array(buffer)
@@ -129,8 +129,9 @@ function hasInvalidByte({ buffer, byteOffset, length }: Buffer, from: number): b
 }
 
 /**
- * Whether one of the four bytes of `word` is below `SPACE` or is `DELETE`. The subtraction sets the highest
- * bit of such a byte.
+ * Whether one of the four bytes of `word` is below `SPACE` or is `DELETE`, which the exclusive or turns into 0.
+ * Each subtraction sets the highest bit of a byte that is less than the number subtracted from it; `& ~` excludes bytes
+ * in which this bit was already set.
  */
 function hasControl(word: number): boolean {
   const offDelete = word ^ 0x7f7f7f7f

@@ -26,7 +26,7 @@ export async function findFactors(
   return { hasApp: user.totp_enabled_at !== null, party }
 }
 
-export function renderCode(frame: Frame, { hasApp, party }: Factors, problem?: Problem): Html {
+export function renderCodePage(frame: Frame, { hasApp, party }: Factors, problem?: Problem): Html {
   const main = html`<div class="narrow card stack">
 <h1>${hasApp ? 'Enter your code' : 'Use your passkey'}</h1>
 ${renderFaults(problem)}

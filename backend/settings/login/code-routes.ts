@@ -1,22 +1,22 @@
 /**
- * The second step of the login, with a code of an authenticator app or a recovery code. The page also offers a passkey,
- * which is sent to a route in `passkey-login-routes.ts`.
+ * The second step of the login, with a code of an authenticator app or a recovery code. The page also offers the
+ * login with a passkey, whose route is in `passkey-login-routes.ts`.
  */
 import { completeLogin } from '../../sessions/login.ts'
 import { findPendingUser } from '../../sessions/sessions.ts'
 import type { OpenPage } from '../shell/page-request.ts'
-import { CODE_PATH, findFactors, renderCode } from './code-page.ts'
+import { CODE_PATH, findFactors, renderCodePage } from './code-page.ts'
 import { respondToLogin } from './login-routes.ts'
 
 /** Resolves with undefined if the first step (the password) is no longer valid. An error page is then shown. */
-export const rerenderCode: NonNullable<OpenPage['rerender']> = async (
+export const rerenderCodePage: NonNullable<OpenPage['rerender']> = async (
   { sessionToken, now },
   problem,
   deps,
 ) => {
   const user = await findPendingUser(deps.database.read, sessionToken, now)
   const factors = user && (await findFactors(user, deps))
-  return factors && ((frame) => renderCode(frame, factors, problem))
+  return factors && ((frame) => renderCodePage(frame, factors, problem))
 }
 
 export const codePages: readonly OpenPage[] = [
@@ -27,7 +27,7 @@ export const codePages: readonly OpenPage[] = [
       const user = await findPendingUser(deps.database.read, sessionToken, now)
       if (user === undefined) return { location: '/settings/login' }
       const factors = await findFactors(user, deps)
-      return { page: (frame) => renderCode(frame, factors) }
+      return { page: (frame) => renderCodePage(frame, factors) }
     },
   },
   {
@@ -37,9 +37,9 @@ export const codePages: readonly OpenPage[] = [
     async handle({ fields, sessionToken, address, userAgent, browserToken, now }, deps) {
       const browser = { address, userAgent, browserToken }
       const step = { token: sessionToken, code: fields.text('code'), ...browser }
-      const started = await completeLogin(deps.database, step, deps.secondFactorBox, now)
-      return respondToLogin(started, deps, now)
+      const startedSession = await completeLogin(deps.database, step, deps.secondFactorBox, now)
+      return respondToLogin(startedSession, deps, now)
     },
-    rerender: rerenderCode,
+    rerender: rerenderCodePage,
   },
 ]

@@ -5,7 +5,7 @@ import {
   type PasskeyAttempt,
 } from '../../sessions/passkey-login.ts'
 import type { OpenPage, PageRequest, SettingsDeps } from '../shell/page-request.ts'
-import { rerenderCode } from './code-routes.ts'
+import { rerenderCodePage } from './code-routes.ts'
 import { readAuthentication } from './credential-field.ts'
 import { renderLogin } from './login-page.ts'
 import { respondToLogin } from './login-routes.ts'
@@ -52,7 +52,7 @@ export const passkeyLoginPages: readonly OpenPage[] = [
     path: CODE_PATH,
     expected: { secrets: ['credential'] },
     handle: (request, deps) => logIn(request, secondFactorAttempt(request), deps),
-    rerender: rerenderCode,
+    rerender: rerenderCodePage,
   },
 ]
 

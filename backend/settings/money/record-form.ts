@@ -1,6 +1,5 @@
-/** The data that the form for recording a payment shows, and the input that the form sends. */
+/** The data that the form for recording a payment shows, and the values of its field `put_to`. */
 import type { DebtorRow, InvoiceRow, LazyInvoiceRow, PaymentRow } from '../../database/tables.ts'
-import type { NewPayment } from '../../payments/payments.ts'
 import type { Subject } from './effects.ts'
 
 /** The values of the field `put_to`: how the payment is allocated. */
@@ -17,11 +16,10 @@ export interface LoadedDebtor extends Subject {
   readonly invoices: readonly LazyInvoiceRow[]
   /** The invoice from whose page the form was opened. */
   readonly invoice: InvoiceRow | undefined
-  /** The debtor's newest payments, at most `RECENT_MAX`, newest first. */
+  /** The debtor's newest payments, newest first. The preview warns if one of them resembles the new payment. */
   readonly recent: readonly PaymentRow[]
   readonly timezone: string
 }
 
+/** The maximum length of `recent`: a debtor may have a very large number of payments. */
 export const RECENT_MAX = 50
-
-export type RecordInput = NewPayment

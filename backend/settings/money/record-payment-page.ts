@@ -1,6 +1,7 @@
 /** The pages that record a payment: the form, and the preview. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
+import type { NewPayment } from '../../payments/payments.ts'
 import { renderIdempotencyKey } from '../forms/perform-once.ts'
 import type { Fields } from '../shell/fields.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -9,7 +10,7 @@ import type { Frame } from '../shell/response.ts'
 import { renderAllocationFields } from './allocation-fields.ts'
 import type { Preview } from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
-import type { LoadedDebtor, PutTo, RecordInput } from './record-form.ts'
+import type { LoadedDebtor, PutTo } from './record-form.ts'
 
 const PATH = '/settings/payments'
 
@@ -113,7 +114,7 @@ ${name === 'chosen' && html`<div class="chosen">${renderAllocationFields(invoice
 
 export function renderRecordPreview(
   frame: Frame,
-  { loaded, input, effects, hidden }: Preview<LoadedDebtor, RecordInput>,
+  { loaded, input, effects, hidden }: Preview<LoadedDebtor, NewPayment>,
 ): Html {
   const { debtor, timezone } = loaded
   return renderPreviewPage(frame, {
@@ -137,7 +138,7 @@ export function renderRecordPreview(
 }
 
 /** Warns if a recent payment has the same amount and date: the most likely mistake is to record a payment twice. */
-function renderDuplicateWarning({ recent }: LoadedDebtor, input: RecordInput): Html | undefined {
+function renderDuplicateWarning({ recent }: LoadedDebtor, input: NewPayment): Html | undefined {
   const similar = recent.find(
     (row) =>
       row.status === 'recorded' &&

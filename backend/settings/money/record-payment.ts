@@ -6,7 +6,7 @@ import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoice } from '../../invoices/invoices.ts'
 import { parseCurrency } from '../../money/money.ts'
 import { newPayment, paymentBody } from '../../payments/payment-body.ts'
-import { type RecordedPayment, recordPayment } from '../../payments/payments.ts'
+import { type NewPayment, type RecordedPayment, recordPayment } from '../../payments/payments.ts'
 import { renderPayment } from '../../payments/representation.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
@@ -22,17 +22,11 @@ import {
 import { amountText, readAmountText } from './amount-field.ts'
 import { type MoneyAction, moneyActionPages } from './money-action.ts'
 import { renderPickCustomer } from './pick-customer-page.ts'
-import {
-  type LoadedDebtor,
-  PUT_TO,
-  type PutTo,
-  RECENT_MAX,
-  type RecordInput,
-} from './record-form.ts'
+import { type LoadedDebtor, PUT_TO, type PutTo, RECENT_MAX } from './record-form.ts'
 import { renderRecordForm, renderRecordPreview } from './record-payment-page.ts'
 
 const PATH = '/settings/payments'
-const action: MoneyAction<LoadedDebtor, RecordInput, RecordedPayment> = {
+const action: MoneyAction<LoadedDebtor, NewPayment, RecordedPayment> = {
   paths: {
     form: `${PATH}/new`,
     preview: `${PATH}/preview`,
@@ -138,7 +132,7 @@ function withWrittenOff(
   return invoice?.status === 'written_off' ? [invoice, ...open] : open
 }
 
-function parsePayment(loaded: LoadedDebtor, fields: Fields): RecordInput {
+function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
   const currency = parseCurrency(fields.text('currency') || loaded.currency)
   if (currency === undefined) {
     invalid('currency', 'The currency must be a three-letter ISO 4217 code, e.g. EUR.')
@@ -173,21 +167,24 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): RecordInput {
   }
   const checked = validateBody(paymentBody, body, loaded.today)
   const payment = newPayment(checked)
-  // The API has no body for this target: with `debtor_id`, the account's setting decides about the allocation.
+  // A body of the API cannot contain this target: with `debtor_id`, the account's setting `apply_credit` decides about
+  // the allocation.
   const target = { kind: 'oldest_first', debtorId: loaded.debtorId } as const
   return {
     ...payment,
     // The form has no field `allow_overpayment`, so the errors of invoices that would be overpaid must not propose it.
     allowOverpayment: undefined,
-    // The form says that any unallocated rest stays on account. Only a script can omit `put_to`.
+    // The form promises that an unallocated rest stays on account, whatever the account's setting `apply_credit` is. If
+    // `put_to` is omitted, which only scripts can do, this setting decides.
     ignoresApplyCredit: fields.text('put_to') !== '',
     ...(putTo === 'oldest_first' && { target }),
   }
 }
 
 /**
- * If `put_to` is omitted, which only scripts can do, the payment is allocated to the invoices in `allocations`, if any,
- * and the account's setting decides about the rest, even if the result is `on_account` (see `ignoresApplyCredit`).
+ * If `put_to` is omitted, which only scripts can do, the payment is allocated to the invoices in `allocations`, if any.
+ * The account's setting `apply_credit` then decides about the rest of the payment, even if this function returns
+ * `on_account`, because `ignoresApplyCredit` is false.
  */
 function putToOf(fields: Fields): PutTo {
   const text = fields.text('put_to')
