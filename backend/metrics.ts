@@ -101,7 +101,7 @@ export function measureDatabase(metrics: Metrics, database: OpenDatabase): void 
   )
   metrics.gauge(
     'receivables_backend_database_fault',
-    '1 if the last transactions were lost, or if commits wait for a standby.',
+    '1 from a lost transaction until the next commit, and while commits wait for a lost synchronous standby.',
     () => (database.fault === undefined ? 0 : 1),
     { aggregator: 'max' },
   )
@@ -163,19 +163,19 @@ export function measureQueues(metrics: Metrics, database: DatabaseReader, clock:
   const messages = cachedFor(QUEUES_CACHED_MS, () => readMessages(database, clock()))
   metrics.gauge(
     'receivables_backend_webhook_deliveries',
-    'Webhook deliveries that wait or are under way.',
+    'Webhook deliveries that wait or are being sent.',
     async () => (await deliveries()).counts,
     { labels: ['status'], aggregator: 'max' },
   )
   metrics.gauge(
     'receivables_backend_webhook_oldest_due_seconds',
-    'How long the oldest webhook delivery has been due.',
+    'How long the oldest webhook delivery that may be sent has been due.',
     async () => (await deliveries()).oldestDueSeconds,
     { aggregator: 'max' },
   )
   metrics.gauge(
     'receivables_backend_messages',
-    'Messages that wait or are under way.',
+    'Messages that wait or are being sent.',
     async () => (await messages()).counts,
     { labels: ['status'], aggregator: 'max' },
   )
@@ -197,10 +197,12 @@ async function readDeliveries({ read }: DatabaseReader, now: Date): Promise<Queu
   const counts = await read
     .selectFrom('webhook_deliveries')
     .select(({ fn }) => ['status', fn.countAll().as('count')])
+    // Finished deliveries have no `run_at`.
     .where('run_at', 'is not', null)
     .groupBy('status')
     .execute()
-  // Deliveries wait on purpose if their endpoint is paused, requested a delay or was overloaded (`hold_until`).
+  // A delivery may not be sent while its endpoint is paused, or until `hold_until` if the endpoint has requested a
+  // delay or was overloaded.
   const oldest = await read
     .selectFrom('webhook_deliveries')
     .innerJoin('webhook_endpoints', 'webhook_endpoints.id', 'webhook_deliveries.endpoint_id')
