@@ -1,4 +1,7 @@
-/** Query parameters may appear only once, and must be known: otherwise a misspelled filter would return everything. */
+/**
+ * Parses query parameters. An unknown parameter is rejected, because a list with a misspelled filter would otherwise
+ * return everything. A parameter may appear only once.
+ */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Check, check, Rejection } from '../validation/rejections.ts'
 

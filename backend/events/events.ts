@@ -140,6 +140,7 @@ export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
 async function findSubscribedEndpoints(tx: Transaction, { accountId, type }: DomainEvent) {
   const endpoints = await readEndpoints(tx, accountId)
   return endpoints.filter(({ event_types }) => {
+    // Null subscribes to all types.
     if (event_types === null) return true
     const types: unknown = JSON.parse(event_types)
     return Array.isArray(types) && types.includes(type)

@@ -1,11 +1,11 @@
-/** Reads the records of an account with which an imported file is compared. */
+/** Reads those records of an account that are needed to compare an imported file with the account. */
 import type { Reader } from '../database/tables.ts'
 import { inChunks } from './in-chunks.ts'
 import { type Ledger, paymentExternalIdOf } from './ledger.ts'
 import { literalIdsOf } from './literal-ids.ts'
 import type { PaymentRecord, ServiceRecords } from './records.ts'
 
-/** A customer of the account, which is compared with the file. */
+/** A customer of the account, with the members that are compared with the customers of the file. */
 export interface KnownCustomer {
   readonly id: string
   readonly external_id: string | null
@@ -32,7 +32,7 @@ export async function readAccountRecords(
     invoicesOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )
   const foundExternalIds = new Set(byExternalId.map(({ external_id }) => external_id))
-  // An invoice that was not imported has another external id or none, but may have this number.
+  // An invoice that no import created has another external id or none, but may have the same number as in the file.
   const unmatched = invoices.filter(({ externalId }) => !foundExternalIds.has(externalId))
   const byNumber = await inChunks(
     unmatched.map(({ number }) => number),
@@ -45,6 +45,8 @@ export async function readAccountRecords(
   )
   const all = [...byExternalId, ...byNumber, ...byId]
   const found = [...new Map(all.map((row) => [row.id, row])).values()]
+  // Imports store external ids with percent-encoding. `literalIdsOf` returns ids without it, under which another system
+  // may have created customers of the file.
   const customersOfFile = await inChunks([...customers.keys(), ...literalIdsOf(ledger)], (chunk) =>
     debtorsOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )

@@ -1,6 +1,6 @@
 /**
- * Updates an invoice when a payment on it is reversed, or an allocation to it is taken back. The caller must have locked
- * the debtor.
+ * Updates an invoice when a payment on it is reversed, or an allocation to it is taken back. The caller must have
+ * locked the debtor.
  */
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
@@ -39,8 +39,10 @@ function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceCha
     const chasing_cycle = invoice.chasing_cycle + 1
     return { status, paid_at: null, chasing_cycle, ...chasingOf(invoice, now) }
   }
-  // Only the pause after a payment ends. Active chasing continues, and a decision of a person remains in force.
+  // Only the pause that follows a payment is ended. Active chasing continues, and a decision of a person remains in
+  // force.
   if (holdOf(invoice).chasing_hold !== PAYMENT_RECEIVED) return { status }
+  // The dispute still blocks chasing.
   if (invoice.disputed_at !== null) return { status, ...NO_HOLD }
   return { status, chasing_next_stage: null, ...chasingFieldsFor(NO_HOLD, now) }
 }

@@ -27,7 +27,10 @@ export interface Share {
 export interface PaymentToAllocate {
   readonly amount: number
   readonly currency: string
-  /** If it is undefined, a surplus is rejected, and the error does not offer `allow_overpayment`. */
+  /**
+   * Whether the amount for an invoice may exceed the amount due on it. Both false and undefined reject such an amount,
+   * but only the error for false proposes `allow_overpayment`.
+   */
   readonly allowOverpayment: boolean | undefined
 }
 

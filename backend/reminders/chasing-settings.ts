@@ -88,8 +88,8 @@ export async function changeChasingSettings(
     .values({ account_id: accountId, blocked_by: null, ...row })
     .onConflict((conflict) => conflict.column('account_id').doUpdateSet(row))
     .execute()
-  // The send check cancels messages that the new date excludes. It checks those that await approval now, so that nobody
-  // approves them in vain, and all others when they are due.
+  // The send check cancels messages about invoices that the new date excludes. Messages that await approval are checked
+  // immediately, so that no person approves them in vain. Other messages are checked when they are due.
   if (settings.chaseFrom !== before.chaseFrom)
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
   if (`${settings.holidays}` !== `${before.holidays}`)

@@ -1,7 +1,8 @@
 /**
  * Changes what the texts or times of reminders depend on: wording, sender, logo, how to pay, the account's profile and
  * the details of a debtor. Each change applies to reminders that are written later. Messages that await approval are
- * rescheduled: their texts are then written again, so that a person approves the current text.
+ * rescheduled: their texts are then written again, so that a person approves the current text. If a time zone changes,
+ * messages that are ready to send are also rescheduled.
  */
 
 import { type SqlBool, sql } from 'kysely'
@@ -43,9 +44,10 @@ export async function changePaymentDetails(
   await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
 }
 
-/** How many of the last digits of an account number the notice contains, so that people can recognize it. */
+/** How many of the last characters of an account number the notice contains, so that the Admins can recognize it. */
 const ENDING_LENGTH = 4
 
+/** Notifies the other Admins, because a changed account number could divert payments. */
 async function notifyOfPaymentDetails(
   tx: Transaction,
   accountId: string,

@@ -1,7 +1,8 @@
 /**
- * Counts the calls of each key by hour and status, and by hour and operation. Also counts the errors of each key by day
- * and code. The counts are collected in memory and written together every few seconds. A crash loses the counts of the
- * last seconds. This is acceptable, because the counts are only shown in charts and tables, and limit no calls.
+ * Counts the calls of each key by hour and class of status (2xx to 5xx), and by hour and operation. Also counts the
+ * errors of each key by day and code. The counts are collected in memory and written together every few seconds. A
+ * crash loses the counts of the last seconds. This is acceptable, because the counts are only shown in charts and
+ * tables, and limit no calls.
  */
 
 import type { ProblemCode } from '../../shared/contract/problem.ts'
@@ -58,6 +59,7 @@ export function createUsage(database: Database, log: Logger): Usage {
     ...deferred,
     count({ keyId, status, at, operation, code }) {
       const statusClass = Math.floor(status / 100)
+      // The table `key_usage` accepts only the classes 2 to 5.
       if (statusClass < 2 || statusClass > 5) return
       const hour = hourOf(at)
       calls.add({ key_id: keyId, hour, status_class: statusClass, calls: 1 })

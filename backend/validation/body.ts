@@ -66,7 +66,7 @@ type MemberRejection = readonly [name: string, rejection: Rejection]
 function checkMetadata(metadata: JsonObject) {
   const members = new Map<string, string>()
   const rejections: MemberRejection[] = []
-  // Further members are not checked: the object is rejected as a whole.
+  // Members beyond the maximum are not checked, because `max` rejects an object that has them.
   for (const [name, sent] of Object.entries(metadata).slice(0, MEMBERS_MAX)) {
     const key = check(metadataKey, name)
     const value = check(metadataValue, sent)
@@ -94,7 +94,10 @@ export function withoutExcessItems(body: JsonObject): JsonObject {
   return Object.fromEntries(members)
 }
 
-/** Returns the validated body; `today` is the account's date. Throws the 422 that lists the errors. */
+/**
+ * Returns the validated body; `today` is the current date in the account's time zone. Throws the 422 that lists the
+ * errors.
+ */
 export function validateBody<T>(schema: ObjectSchema<T>, body: JsonObject, today?: string): T {
   const { value, error } = schema.validate(body, { ...VALIDATION, context: { today } })
   if (error === undefined) return value

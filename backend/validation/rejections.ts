@@ -3,7 +3,10 @@ import type { AnySchema, ValidationErrorItem, ValidationOptions } from 'joi'
 
 type Context = Readonly<Record<string, unknown>>
 
-/** The code and detail of each error, by joi's name for the error. Errors of our own schemas have similar names. */
+/**
+ * The code and detail of each error, by joi's name for the error. Our own schemas also raise errors, such as
+ * `currency.malformed`, whose names we have chosen.
+ */
 const JOI_ERRORS = {
   'any.required': ['required', () => 'is required'],
   'any.only': ['invalid_enum', ({ valids }) => `must be one of ${[valids].flat().join(', ')}`],
@@ -67,7 +70,7 @@ export function withDetails<S extends AnySchema>(
 ): S {
   const detailByType = new Map(Object.entries(details))
   return schema.error((errors) => {
-    // What joi calls `code` here is its name for the error, which is `type` elsewhere.
+    // The member `code` contains joi's name for the error, which joi calls `type` elsewhere.
     for (const { code: type, local } of errors) {
       const detail = detailByType.get(type)
       if (detail !== undefined) local.detail = detail

@@ -14,7 +14,7 @@ export interface WebhookServices extends AttemptDeps, EndpointDeps {}
 
 export interface Webhooks {
   readonly services: WebhookServices
-  /** Starts delivering due events. */
+  /** Starts the worker that delivers events. */
   start(): void
   /** Starts no more attempts. Waits a few seconds for those in progress, then aborts them and releases their leases. */
   drain(): Promise<void>
@@ -25,7 +25,10 @@ export interface WebhooksOptions extends SenderOptions {
   readonly baseUrl: string
   /** Keys for the endpoints' secrets, 32 bytes each. The first key encrypts; all keys can decrypt. */
   readonly boxKeys: readonly Buffer[]
-  /** Whether this is the only backend that delivers webhooks from the database. */
+  /**
+   * Whether no other backend delivers webhooks from this database. Leases that exist at the start then belong to a
+   * process that was killed, and are released at once.
+   */
   readonly isOnlyBackend: boolean
   readonly clock: () => Date
   readonly log: Logger

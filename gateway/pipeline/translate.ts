@@ -22,7 +22,7 @@ const FORWARDED_HEADERS = [
   'user-agent',
 ]
 
-/** The properties of a call, besides its head, that the request to the backend depends on. */
+/** Properties of a call, besides its head, body and key, on which the request to the backend depends. */
 export interface CallContext {
   readonly requestId: string
   /** Undefined if the call is not traced. */

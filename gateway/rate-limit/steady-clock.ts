@@ -1,16 +1,19 @@
 /**
- * A clock that does not change when the clock of the machine is set. If windows followed the clock of the machine,
+ * A clock that does not jump when the clock of the machine is set. If windows followed the clock of the machine,
  * setting it forward would end windows early, and their keys could make more calls than the limit allows.
  */
 
 /**
- * A change of the difference between the two clocks is ignored up to this size, so that small corrections of the
- * machine's clock do not change the end of a window from one response to the next.
+ * A change of the difference between this clock and the clock of the machine is ignored up to this size, so that small
+ * corrections of the machine's clock do not change the end of a window from one response to the next.
  */
 const IGNORED_CHANGE_MS_MAX = 1_000
 
 export interface SteadyClock {
-  /** Returns whole milliseconds since a fixed time near the epoch. */
+  /**
+   * Returns whole milliseconds since the epoch: the time that the clock of the machine showed when the process started,
+   * plus the time that has passed since then.
+   */
   now(): number
   /** Converts a time of this clock to milliseconds since the epoch, by the clock of the machine. */
   toMachineTime(time: number): number

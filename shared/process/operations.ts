@@ -8,8 +8,9 @@ import { createCollapsingLog } from './collapsing-log.ts'
 import { isLogLevel, LOG_LEVELS, type Logger, type LogLevel } from './log.ts'
 import { cachedFor, type Metrics } from './metrics.ts'
 
-/** Health is cached for metrics, so that the health metrics of a scrape come from the same health check. */
+/** Health is cached for metrics, so that all health metrics of one scrape come from a single health check. */
 const HEALTH_CACHED_MS = 1_000
+/** Longer than any log level, which is the only body that the listener reads. */
 const BODY_BYTES_MAX = 64
 
 export interface Health {
@@ -45,7 +46,7 @@ export async function listenForOperations(options: OperationsOptions): Promise<O
       // The client closed its connection while it was sending a log level.
       if (request.destroyed && !request.complete) return
       const { method, url } = request
-      // `serve` fails only at known paths, so the number of kinds is bounded.
+      // Errors are counted by URL. The number of URLs is bounded, because `serve` fails only at known ones.
       collapsingLog.error(
         `${url}`,
         { method, url, err },
@@ -107,7 +108,7 @@ async function serveLogLevel(
       return respond(response, 400, `The level must be one of ${LOG_LEVELS.join(', ')}.\n`)
     }
     const before = log.level
-    // The line has the level `info`, which would not be logged if the level before or after the change is higher.
+    // Without this, the line would not be logged if the level before or after the change is higher than `info`.
     log.level = 'info'
     log.info({ before, after: level }, 'log level changed')
     log.level = level

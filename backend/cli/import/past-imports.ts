@@ -11,7 +11,7 @@ const LISTED_MAX = 100
 export const pastImportCommands: readonly Command[] = [
   defineCommand({
     name: 'imports list',
-    summary: 'List the files that an account imported in Settings, the latest first (at most 100).',
+    summary: `List the files that an account imported in Settings, the latest first (at most ${LISTED_MAX}).`,
     arguments: [],
     options: { account: ACCOUNT },
     async run({ account }, context) {

@@ -8,6 +8,7 @@ import type { LadderStage } from './ladder.ts'
 export interface Facts {
   /** The stage of the message, which is the highest stage of its invoices. */
   readonly stage: LadderStage
+  /** The debtor's email address; null if the debtor has none. */
   readonly recipient: string | null
   readonly invoices: readonly MessageInvoice[]
   /**

@@ -75,7 +75,7 @@ interface SwitchView {
   readonly now: Date
 }
 
-/** A form to stop or resume reminders that was rejected, and is shown again with the problem. */
+/** A form for stopping or resuming reminders. The form was rejected, and is shown again with the problem. */
 interface RejectedForm {
   readonly reason: string
   readonly problem: Problem
@@ -126,7 +126,10 @@ function renderResumeForm(frame: Frame, rejected?: RejectedForm): Html {
 <p><button class="primary">Resume reminders</button></p></form>`
 }
 
-/** A link to the page of the kill switch opens this dialog. Without the script, the link opens the page instead. */
+/**
+ * A link to the page of the kill switch opens this dialog. In a browser that runs no scripts, the link opens the page
+ * instead.
+ */
 export function renderStopDialog(frame: Frame): Html {
   return html`<dialog id="stop-dialog" role="alertdialog" aria-labelledby="stop-title" aria-describedby="stop-text">
 <h2 id="stop-title">Stop all reminders?</h2>
