@@ -17,7 +17,7 @@ import {
 import { type EditView, renderEditKey } from './edit-page.ts'
 import { getKey, recordSubmission } from './key-records.ts'
 import { representKey } from './key-view.ts'
-import { LIMIT_FIELDS, lastDayOf, readAddresses, readExpiry } from './limit-fields.ts'
+import { lastDayOf, RESTRICTION_FIELDS, readAddresses, readExpiry } from './restriction-fields.ts'
 import { renderReveal } from './reveal-page.ts'
 import { type RotateView, renderOldKeyNote, renderRotate } from './rotate-page.ts'
 
@@ -39,8 +39,8 @@ export const keyChangePages: readonly SessionPage[] = [
     path: PATH,
     adminsOnly: ADMINS_ONLY,
     expected: {
-      texts: ['name', ...LIMIT_FIELDS.texts],
-      lists: LIMIT_FIELDS.lists,
+      texts: ['name', ...RESTRICTION_FIELDS.texts],
+      lists: RESTRICTION_FIELDS.lists,
       acceptsShownValues: true,
     },
     handle: changeKey,
@@ -73,7 +73,7 @@ export const keyChangePages: readonly SessionPage[] = [
     path: `${PATH}/rotate`,
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
-    expected: { texts: ['name', 'submission', 'grace', ...LIMIT_FIELDS.texts] },
+    expected: { texts: ['name', 'submission', 'grace', ...RESTRICTION_FIELDS.texts] },
     async handle(request, { database, peppers, baseUrl }) {
       const { session, fields, actionContext, id } = request
       const { account } = session

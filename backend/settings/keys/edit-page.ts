@@ -12,7 +12,11 @@ import {
   renderPage,
 } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
-import { type ExpiryAndAddresses, renderAddressField, renderExpiryField } from './limit-fields.ts'
+import {
+  type ExpiryAndAddresses,
+  renderAddressField,
+  renderExpiryField,
+} from './restriction-fields.ts'
 
 export interface EditView extends ExpiryAndAddresses {
   readonly row: ApiKeyRow

@@ -5,7 +5,11 @@ import { attribute, type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { READ_SCOPES, SCOPE_GROUPS, SCOPE_WORDS } from '../shell/words.ts'
-import { type ExpiryAndAddresses, renderAddressField, renderExpiryField } from './limit-fields.ts'
+import {
+  type ExpiryAndAddresses,
+  renderAddressField,
+  renderExpiryField,
+} from './restriction-fields.ts'
 
 /** The error code if another active key already has the name. */
 export const NAME_IN_USE = 'name_in_use'

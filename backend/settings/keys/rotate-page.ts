@@ -6,7 +6,7 @@ import { attribute, type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime } from '../shell/words.ts'
-import { renderExpiryField } from './limit-fields.ts'
+import { renderExpiryField } from './restriction-fields.ts'
 
 export interface RotateView {
   readonly row: ApiKeyRow

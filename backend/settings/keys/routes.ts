@@ -35,7 +35,7 @@ import { renderKey } from './key-page.ts'
 import { getKey, recordSubmission } from './key-records.ts'
 import { allowedScopes, representKey, representWindow } from './key-view.ts'
 import { type KeysPage, renderKeys } from './keys-page.ts'
-import { LIMIT_FIELDS, readAddresses, readExpiry } from './limit-fields.ts'
+import { RESTRICTION_FIELDS, readAddresses, readExpiry } from './restriction-fields.ts'
 import { renderReveal } from './reveal-page.ts'
 import { renderRevoke } from './revoke-page.ts'
 
@@ -99,8 +99,8 @@ export const keyPages: readonly SessionPage[] = [
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
     expected: {
-      texts: ['name', 'submission', 'same_name', ...LIMIT_FIELDS.texts],
-      lists: ['scopes', ...LIMIT_FIELDS.lists],
+      texts: ['name', 'submission', 'same_name', ...RESTRICTION_FIELDS.texts],
+      lists: ['scopes', ...RESTRICTION_FIELDS.lists],
     },
     async handle(request, { peppers, baseUrl }) {
       const { session, fields, actionContext } = request

@@ -1,4 +1,4 @@
-/** Form fields that limit a key: its expiry and its allowed addresses. */
+/** Form fields that restrict the use of a key: its expiry and its allowed addresses. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import {
   addDays,
@@ -16,7 +16,7 @@ import { describedBy, renderFault } from '../shell/layout.ts'
  * A request in JSON contains `expires_at`, a time, and a list of addresses. A form contains `expires_on`, a date, and
  * a text with one address per line.
  */
-export const LIMIT_FIELDS = {
+export const RESTRICTION_FIELDS = {
   texts: ['expires_at', 'expires_on'],
   lists: ['allowed_addresses'],
 } as const
