@@ -28,7 +28,7 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors edit',
     summary:
-      'Change a customer’s name, contact details or address. Fields without an option stay as they are. An empty value deletes the field; the name cannot be deleted.',
+      'Change a customer’s name, contact details, address, language or time zone. Fields without an option stay as they are. An empty value deletes the field; the name cannot be deleted.',
     arguments: ['ID'],
     options: {
       name: textOption('N', 'The name of the customer.'),

@@ -58,8 +58,15 @@ export const keyCommands: readonly Command[] = [
         value: 'N',
         description: `The number of calls per hour. The default is ${RATE_LIMIT_DEFAULT}.`,
       },
-      'expires-at': EXPIRES_AT,
-      addresses: ADDRESSES,
+      'expires-at': {
+        ...EXPIRES_AT,
+        description: `${EXPIRES_AT.description} Without it, the key never expires.`,
+      },
+      addresses: {
+        ...ADDRESSES,
+        description:
+          'The IP addresses or networks (CIDR) that calls with the key may come from. The default is any.',
+      },
     },
     async run({ account, name, scopes, 'rate-limit': limit, ...restrictions }, context) {
       const peppers = context.peppers()
@@ -138,7 +145,7 @@ export const keyCommands: readonly Command[] = [
   defineCommand({
     name: 'keys change',
     summary:
-      'Rename a key, move its expiry to an earlier time, or change the addresses that it may be used from.',
+      'Rename a key, let it expire earlier, or change the addresses that it may be used from.',
     arguments: ['ID'],
     options: {
       name: { type: 'string', value: 'N', description: 'The new name.' },
@@ -161,7 +168,7 @@ export const keyCommands: readonly Command[] = [
   defineCommand({
     name: 'keys rotate',
     summary:
-      'Issue a replacement for a key. The old key stops working after a grace period. The new secret is printed only once.',
+      'Issue a replacement for a key, with the same scopes, rate limit and addresses. The old key stops working after a grace period. The new secret is printed only once.',
     arguments: ['ID'],
     options: {
       grace: {
@@ -194,7 +201,7 @@ export const keyCommands: readonly Command[] = [
         const rotation = { name: name ?? old.name, expiresAt, grace: gracePeriod }
         return rotateApiKey(tx, ID, rotation, peppers, actionContext)
       })
-      // With the grace period `now`, the old key is already revoked. With any other, it has an expiry.
+      // With the grace period `now`, the old key is already revoked. With any other period, it has an expiry.
       const end = replaced.revoked_at ?? replaced.expires_at
       return {
         json: {

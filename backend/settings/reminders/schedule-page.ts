@@ -103,7 +103,7 @@ ${renderFault(problem, 'apply_credit')}</section>
 <section class="card"><p class="field"><label for="holidays">Holidays</label>
 <textarea id="holidays" name="holidays" rows="5" spellcheck="false" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'holidays', 'holidays-hint')}>
 ${values.holidays}</textarea></p>
-<p class="hint" id="holidays-hint">Days on which nothing is sent, one per line, e.g. 2026-12-25.</p>
+<p class="hint" id="holidays-hint">Days on which no reminders are sent, one per line, e.g. 2026-12-25.</p>
 ${renderFault(problem, 'holidays')}</section>
 </div>
 ${isAdmin && html`<p><button class="primary">Save</button></p>`}
