@@ -1,7 +1,7 @@
 /**
- * A stolen copy of the database is not enough to verify a guessed key, because the pepper is not in it. Peppers
- * have versions, so that they can be rotated: new keys use the first pepper, and existing keys are verified
- * with any of them.
+ * A pepper is a secret of the backends. The stored hash of an API key is computed from the key and a pepper. The
+ * database contains no pepper, so a stolen copy is not enough to verify a guessed key. Peppers have versions, so
+ * that they can be rotated: new keys use the first pepper, and existing keys are verified with any of the peppers.
  */
 import { createHmac } from 'node:crypto'
 
@@ -11,7 +11,7 @@ export interface Pepper {
   readonly secret: string
 }
 
-/** Returns the hash that is stored for a key. `digest` is what `digestApiKey` returns for the secret of the key. */
+/** Returns the hash that is stored for a key. `digest` is the SHA-256 of the key, as `digestApiKey` returns it. */
 export function pepperDigest(digest: string, pepper: Pepper): string {
   return createHmac('sha256', pepper.secret).update(digest).digest('base64url')
 }

@@ -27,8 +27,8 @@ export interface ApiDeps {
 export interface ApiRefs {
   AuthCredentialsExtra: Caller
   /**
-   * An operation with `begin` starts to read while the key is still being checked. `finish` completes the response; it is
-   * not called if the key is rejected. Undefined for operations with `respond`.
+   * An operation with `begin` starts to read while the key is still being checked. `finish` completes the response,
+   * and is not called if the key is rejected. It is undefined for operations with `respond`.
    */
   AuthArtifactsExtra: { finish: Finish | undefined }
   Params: { id?: string }
@@ -59,20 +59,20 @@ export function apiRoutes(deps: ApiDeps): ServerRoute<ApiRefs>[] {
 
 const READ_OPTIONS: RouteOptions<ApiRefs> = {
   auth: 'principal',
-  // Otherwise hapi would respond to a request with `Range` with a part of the body (206).
+  // By default, hapi responds to a request that has a `Range` header with a part of the body (206).
   response: { ranges: false },
 }
 
 const WRITE_OPTIONS: RouteOptions<ApiRefs> = {
   ...READ_OPTIONS,
   // Handlers get the raw bytes of the body, because the contract defines the order of the checks, while hapi would
-  // parse the JSON before the handler checks anything. `override` disables hapi's check of the
-  // Content-Type, which rejects unusual forms with 400.
+  // parse the JSON before the handler checks anything. `override` replaces the Content-Type for hapi, which would
+  // reject some values with 400. The handler checks the header that the client sent.
   payload: {
     parse: false,
     output: 'data',
     override: 'application/octet-stream',
-    // The gateway rejects larger bodies first.
+    // The gateway has already rejected larger bodies.
     maxBytes: BODY_BYTES_MAX,
   },
 }

@@ -35,7 +35,10 @@ export interface WriteOptions<Body> {
   /** The member of the problem `idempotency_key_reused` that contains the id of the first request's resource. */
   readonly originalIdMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
-  /** Finds the `debtorId` for the scope of the transaction (`TransactionScope`). The body is not validated yet. */
+  /**
+   * Finds the debtor if the transaction changes only the records of one debtor. The database can then run transactions
+   * of different debtors at the same time (`TransactionScope`). The body is not validated yet.
+   */
   findDebtorId?(reader: Reader, accountId: string, body: JsonObject): Promise<string | undefined>
   /**
    * Called if the body or `create` is rejected: finds the resource that an earlier request with the same idempotency
@@ -63,6 +66,7 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
       const fingerprint = key === undefined ? undefined : fingerprintOf(operationId, sent)
       const context = { caller: call.caller, now: call.now, idempotencyKey: key, fingerprint }
       const prepare = () => {
+        // `withoutExcessItems` does not make a list valid: a list that is too long is shortened, but remains too long.
         const body = validateBody(options.body, withoutExcessItems(sent), today)
         return async (tx: Transaction) => recordedOf(await options.create(tx, context, body))
       }

@@ -11,8 +11,8 @@ import { unfoldedWordsOf, wordsOf } from './search-terms.ts'
 const WORDS_MAX = 6
 
 /**
- * The terms that begin with a word are counted up to this number. A word with more terms is frequent, and its exact
- * count does not matter.
+ * To find the rarest word of a search, the terms that begin with each word are counted, but only up to this number. A
+ * word with more terms is frequent, and its exact count does not matter.
  */
 const COUNTED_MAX = 500
 
@@ -33,8 +33,8 @@ export async function findDebtorsByWords(
   const unfolded = unfoldedWordsOf(text)
   const found = await findByTerms(reader, accountId, words, limit)
   if (words.join(' ') === unfolded.join(' ')) return found
-  // During an upgrade, a backend of the previous version may compute terms that are not folded. They remain until the
-  // debtor changes.
+  // During an upgrade, a backend of an older version may store terms that are not folded (`straße` instead of
+  // `strasse`). These terms remain until the debtor changes.
   const others = await findByTerms(reader, accountId, unfolded, limit)
   const ids = [...new Set([...found.ids, ...others.ids])]
   const isTruncated = found.isTruncated || others.isTruncated || ids.length > limit
@@ -72,7 +72,7 @@ async function findByTerms(
   return { ids, isTruncated: rows.length > limit }
 }
 
-/** Returns the `WORDS_MAX` longest words, the rarest first; among equally rare words, the longest first. */
+/** Returns the longest words, at most `WORDS_MAX`: the rarest first, and of equally rare words, the longest first. */
 async function sortByRarity(
   reader: Reader,
   accountId: string,

@@ -45,7 +45,7 @@ export interface Comparison {
   readonly differences: readonly Difference[]
   /** The totals by currency. The sums of the service include only records that are also in the file. */
   readonly totals: ReadonlyMap<string, { readonly file: Totals; readonly service: Totals }>
-  /** How many invoices of the compared records are not in the file. */
+  /** How many invoices of the service are not in the file. */
   readonly otherInvoices: number
 }
 
@@ -110,15 +110,15 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
 }
 
 /**
- * Returns a function that finds the record of an invoice: by its id, because a spreadsheet may have changed the number in
- * an exported list, e.g. 001 to 1; by its external id; or, if it was not imported, by its number, which is unique in an
- * account.
+ * Returns a function that finds the record of an invoice of the file. It first uses the service's id of the invoice,
+ * which exported lists contain, because a spreadsheet may have changed the number, e.g. 001 to 1. Then it uses the
+ * external id and, for invoices that were not imported, the number, which is unique in an account.
  */
 export function invoiceFinder(
   records: readonly InvoiceRecord[],
 ): (invoice: LedgerInvoice) => InvoiceRecord | undefined {
-  // Taking back an import voids its invoices, and removes their numbers and external ids. Such invoices must not be
-  // found by their ids either, so that the file can be imported again.
+  // Taking back an import voids its invoices, replaces their numbers and removes their external ids. Such invoices must
+  // not be found by their ids either, so that the file can be imported again.
   const ids = new Map(
     records.filter(({ status }) => status !== 'void').map((record) => [record.id, record]),
   )

@@ -12,8 +12,9 @@ import { WEBHOOK_RETENTION } from '../webhooks/retention.ts'
 const EVERY_MS = 600_000
 
 /**
- * The maximum pause after a batch. Up to this maximum, a pause takes as long as the batch, including the batch's wait
- * for other writes. So retention gets at most half of the database's time, and less while the database is busy.
+ * The maximum pause after a batch. A pause takes as long as the batch, including the batch's wait for other writes, but
+ * not longer than this. While batches take less time than this, retention therefore gets at most half of the database's
+ * time, and less while the database is busy.
  */
 const PAUSE_MS_MAX = 1000
 
@@ -23,7 +24,7 @@ const BROWSER_KEPT_DAYS = 400
 const RULES: readonly RetentionRule[] = [
   ...WEBHOOK_RETENTION,
   REMINDER_RETENTION,
-  // A later retry of a payment is still recognized, because the payment itself stores the idempotency key.
+  // A payment that is retried later is still recognized, because the payment itself stores the idempotency key.
   ruleByAge('idempotency_keys', {
     key: ['account_id', 'operation', 'key'],
     age: 'created_at',

@@ -5,7 +5,7 @@
  */
 import type { Client, Clients, PartitionName } from './clients.ts'
 
-/** The share of the memory that belongs to the partition `known`, see `PartitionName`. */
+/** The share of the memory that belongs to the partition `known`: to calls whose key is cached. */
 const KNOWN_SHARE = 3 / 4
 /**
  * A share of each partition (`SMALL_SHARE`) is reserved for connections that use at most this many bytes.
@@ -14,8 +14,8 @@ const KNOWN_SHARE = 3 / 4
 const SMALL_BYTES = 4 * 1024
 const SMALL_SHARE = 1 / 16
 /**
- * Evictions continue until they have freed this share of the limit, or until all chosen connections are
- * evicted. If they freed less, connections would have to be chosen more often, which takes time.
+ * Evictions continue until they have freed this share of the exceeded limit, or until all chosen connections are
+ * evicted. If evictions freed less, connections would have to be chosen more often, which takes time.
  */
 const FREED_SHARE = 1 / 8
 /**
@@ -98,7 +98,8 @@ export class Memory {
       partition.bytes += bytes
       client.bytes[partition.name] += bytes
     }
-    // Behind a proxy, the client of a call has no connections: they all belong to the proxy.
+    // A client is deleted when it has no connections and uses no memory. Behind a proxy, the client of a call never has
+    // connections, because they all belong to the proxy: it must be deleted when its last bytes are released.
     if (client.connections === 0) this.#clients.release(client)
     return canAdd
   }

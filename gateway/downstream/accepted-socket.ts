@@ -5,8 +5,8 @@ import { copyBuffer } from '../../shared/process/buffers.ts'
 /** The bytes of each read are copied from this buffer before the next read, which may be of another socket, begins. */
 const BUFFER = Buffer.alloc(64 * 1024)
 /**
- * After this many bytes of one socket, the size of the largest body of a call, the other sockets are read. Without
- * this, libuv would read up to 2 MB from one socket in the same turn of the event loop.
+ * After this many bytes have been read from one socket, the other sockets are read. The number is the size of the
+ * largest body of a call. Without it, libuv would read up to 2 MB from one socket in the same turn of the event loop.
  */
 const BYTES_PER_TURN = 256 * 1024
 
@@ -14,8 +14,8 @@ const BYTES_PER_TURN = 256 * 1024
  * Reads an accepted socket, which must be paused (`pauseOnConnect`) or a TLS socket. Returns the socket to use from
  * then on. If the accepted socket were read as a stream, Node would allocate 64 KiB for each read, and a call would
  * take about 5 % more CPU time (`npm run bench -- gateway --against DIRECTORY`). `node:net` offers `onread` only for
- * sockets that it connects, so a second socket takes over the handle of the first. The handle is private to Node. With
- * TLS, or in a version of Node with a different handle, the socket is therefore read as a stream.
+ * sockets that it connects, so a second socket takes over the handle of the first. A TLS socket is always read as a
+ * stream. The handle is private to Node, so any socket is read as a stream if a version of Node has a different handle.
  */
 export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): Socket {
   const readPart = inTurns(read)

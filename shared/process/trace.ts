@@ -32,7 +32,8 @@ export function continueTrace(
   if (traceparent === undefined) return undefined
   const [, version = 'ff', id = '', parentSpanId = '', flags = '', rest] =
     TRACEPARENT.exec(traceparent) ?? []
-  // `ff` is not a version, and stands for a text that does not match. Only future versions may have further fields.
+  // `ff` is never a valid version, so it is the default for a text that does not match. Only versions after `00` may
+  // have further fields.
   const isVersionValid = version !== 'ff' && (version !== '00' || rest === undefined)
   if (!isVersionValid || /^0+$/.test(id) || /^0+$/.test(parentSpanId)) return undefined
   const knownFlags = Number.parseInt(flags, 16) & (SAMPLED | RANDOM_ID)

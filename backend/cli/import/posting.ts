@@ -26,7 +26,7 @@ export interface ImportOutcome {
 
 export interface PostingOptions {
   readonly api: Api
-  /** The customers that the service does not have. */
+  /** The customers to create. */
   readonly customers: readonly LedgerCustomer[]
   /** The rows of the file whose invoice or payment the service does not have. */
   readonly rows: readonly IncompleteRow[]
@@ -46,7 +46,8 @@ const REJECTED_MAX = 100
 
 /**
  * Each payment directly follows its invoice: of the invoices that are paid in the file, an interrupted import leaves at
- * most `concurrency` without their payment. If all payments came last, reminders could be sent about all of them.
+ * most `concurrency` without their payment. If the payments were sent after all invoices, an interrupted import could
+ * leave all of these invoices open, and reminders could be sent about them.
  */
 export async function postMissing(options: PostingOptions): Promise<ImportOutcome> {
   const { api, customers, rows, concurrency, chaseOverdue, onRecordSent } = options
@@ -92,7 +93,7 @@ export async function postMissing(options: PostingOptions): Promise<ImportOutcom
  * that run received no response.
  */
 function idempotencyKey(kind: string, externalId: string): string {
-  // The API accepts only visible ASCII characters, at most 255 with the prefix.
+  // The API accepts only visible ASCII characters, at most 255. The prefix is much shorter than the 55 that remain.
   const isAllowed = /^[!-~]{1,200}$/.test(externalId)
   const name = isAllowed ? externalId : createHash('sha256').update(externalId).digest('hex')
   return `import-${kind}-${name}`

@@ -1,10 +1,10 @@
-/** Shows operators the progress of long work on a database. */
+/** Shows operators the progress of a migration. */
 import type { Logger } from '../../../shared/process/log.ts'
 
 export interface MigrationProgress {
-  /** Reports an event, or what the work waits for. */
+  /** Reports an event, or what the migration waits for. */
   note(line: string): void
-  /** `total` is undefined if it is not known in advance. */
+  /** `total` is the number of units, e.g. rows, that `advance` will count; undefined if it is not known. */
   begin(label: string, total?: number): void
   advance(count: number): void
   end(): void
@@ -13,8 +13,8 @@ export interface MigrationProgress {
 const LOG_INTERVAL_MS = 10_000
 
 /**
- * Logs each note, and the progress of work that a starting backend has begun: a line every ten seconds, and none if the
- * work is quicker.
+ * Logs the progress of the migration that a backend runs when it starts: each note, and a line every ten seconds while
+ * work continues. No line is logged for work that takes less time.
  */
 export function createLoggedProgress(log: Logger): MigrationProgress {
   let work: { readonly label: string; readonly total: number | undefined; done: number } | undefined

@@ -10,7 +10,7 @@ import {
 } from 'kysely'
 import { kyselyOver } from '../single-connection.ts'
 
-/** One adapter for all connections, so that they share prepared statements. */
+/** All connections have the same adapter, because `prepared.ts` caches compiled statements by adapter. */
 const ADAPTER = new PostgresAdapter()
 
 /** Sends every statement over this connection. */
@@ -38,6 +38,7 @@ export const textByCodePoint: KyselyPlugin = {
 
 function collate(statement: string): string {
   if (!/^\s*(?:create|alter) table /i.test(statement)) return statement
+  // A column begins a line of `create table`, or follows `add column`.
   return statement.replace(
     /(^\s+\w+|\badd column (?:if not exists )?\w+) text\b/gim,
     '$1 text collate "C"',

@@ -1,8 +1,8 @@
 /**
- * The connections for transactions. While all are in use, transactions wait in a queue for each account, and a connection
- * that becomes free goes to the account that uses the fewest. An account whose transactions take long, or wait for
- * each other, therefore soon leaves connections to the other accounts, but may use all of them if no other
- * account needs one.
+ * The connections for transactions. While all are in use, transactions wait in a queue for each account, and a
+ * connection that becomes free goes to the waiting account that uses the fewest. An account whose transactions take
+ * long, or wait for each other, therefore soon leaves connections to the other accounts, but may use all connections if
+ * no other account needs one.
  */
 import type pg from 'pg'
 import { type CollapsingLog, createCollapsingLog } from '../../../shared/process/collapsing-log.ts'
@@ -25,9 +25,9 @@ export class PostgresWriters {
   readonly #collapsingLog: CollapsingLog
   /** The number of connections that may be used or opened now. */
   #free: number
-  /** The number of connections that transactions use. */
+  /** The number of open connections that transactions use. */
   #busy = 0
-  /** The number of connections that each account uses. An account that uses none has no entry. */
+  /** The number of connections that each account uses or opens at present. An account that has none has no entry. */
   readonly #used = new Map<AccountId, number>()
   /** For each waiting transaction, the function that opens or reuses a connection for it. */
   readonly #waiting = new FairQueue<() => void, AccountId>()
@@ -45,8 +45,8 @@ export class PostgresWriters {
   }
 
   /**
-   * Rejects if no connection is free in time, or if a new one cannot be opened. If the server accepts no more connections,
-   * waits for one that is already open.
+   * Rejects if no connection is free in time, or if a new one cannot be opened. If the server accepts no more
+   * connections, waits for one that is already open.
    */
   connect(accountId: AccountId): Promise<Writer> {
     return new Promise((resolve, reject) => {
@@ -88,6 +88,7 @@ export class PostgresWriters {
     await this.#pool.end()
   }
 
+  /** Not `totalCount` of the pool, which includes connections that are still being opened. */
   get #openConnections(): number {
     return this.#busy + this.#pool.idleCount
   }
@@ -115,7 +116,7 @@ export class PostgresWriters {
       }
     } catch (error) {
       this.#decreaseUsed(accountId)
-      // A full server would reject another attempt too, so the connection is not free again immediately.
+      // A full server would also reject the next attempt to open a connection, which is therefore delayed.
       if (isServerFull(error)) setTimeout(() => this.#addFree(), FULL_RETRY_MS).unref()
       else this.#addFree()
       throw error

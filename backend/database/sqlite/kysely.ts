@@ -15,7 +15,7 @@ class PoolAdapter extends SqliteAdapter {
   }
 }
 
-/** One adapter for all connections, and one for all pools, so that they share prepared statements. */
+/** One adapter for all connections, and one for all pools: `prepared.ts` caches compiled statements by adapter. */
 const CONNECTION_ADAPTER = new SqliteAdapter()
 const POOL_ADAPTER = new PoolAdapter()
 

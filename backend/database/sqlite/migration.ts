@@ -9,6 +9,9 @@ import { kyselyOnConnection } from './kysely.ts'
 /**
  * Migrates the file. The write queue requires the current schema and is therefore opened later, so the migration opens
  * its own connection.
+ *
+ * Another process may record payments during the migration. A backfill blocks payments only briefly, because it changes
+ * rows in batches. Building an index blocks payments for a second or two if the table has a million rows.
  */
 export async function migrateFile(
   path: string,
@@ -22,10 +25,6 @@ export async function migrateFile(
   }
 }
 
-/**
- * Another process may record payments during the migration. Batches block it only briefly, but building an index blocks
- * it for a second or two if the table has a million rows.
- */
 function createTarget(connection: SqliteConnection): MigrationTarget {
   const db = kyselyOnConnection<unknown>(connection)
   return {

@@ -34,7 +34,9 @@ export interface InvoiceRow {
   chasing_status: 'active' | 'paused' | 'stopped'
   /** The stage of the last reminder that was sent; a courtesy reminder does not change it. */
   chasing_stage: ReminderStage | null
+  /** Null if the next reminder is a courtesy reminder, or if there is none. */
   chasing_next_stage: ReminderStage | null
+  /** When the next reminder is due. While chasing is paused: when the pause ends; null if only a person can end it. */
   chasing_next_action_at: string | null
   /** When the last reminder was sent, or handed over with an unknown outcome. */
   chasing_last_message_at: string | null
@@ -48,7 +50,7 @@ export interface InvoiceRow {
    * undisputed again.
    */
   chasing_hold: 'history' | 'approval_rejected' | 'payment_received' | null
-  /** When that block ends; null: when a person resumes chasing. */
+  /** When the block by `chasing_hold` will end; null if only a person can end it. */
   chasing_hold_until: string | null
   paid_at: string | null
   voided_at: string | null

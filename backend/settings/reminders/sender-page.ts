@@ -17,8 +17,9 @@ export const SENDER_WORDS = { name: 'Name', logo: 'Logo' } as const
 
 export interface SenderView {
   readonly isAdmin: boolean
+  /** The number of reminders that await approval. */
   readonly awaitingApproval: number
-  /** The name in the rejected form or, if there is none, the stored name. */
+  /** The name that the field shows: that of a rejected form, otherwise the stored name. */
   readonly name: string
   readonly accountName: string
   readonly logo:
