@@ -40,8 +40,8 @@ export interface Totals {
 
 export interface Comparison {
   /** The customers that the service does not have, if an invoice of theirs is missing too. */
-  readonly customers: readonly LedgerCustomer[]
-  readonly rows: readonly IncompleteRow[]
+  readonly missingCustomers: readonly LedgerCustomer[]
+  readonly incompleteRows: readonly IncompleteRow[]
   readonly differences: readonly Difference[]
   /** The totals by currency. The sums of the service include only records that are also in the file. */
   readonly totals: ReadonlyMap<string, { readonly file: Totals; readonly service: Totals }>
@@ -59,7 +59,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
   const findRecord = invoiceFinder(records.invoices)
   const payments = new Map(records.payments.map((payment) => [payment.external_id, payment]))
 
-  const rows: IncompleteRow[] = []
+  const incompleteRows: IncompleteRow[] = []
   const differences: Difference[] = []
   const totals = new Map<string, { file: Totals; service: Totals }>()
   const found = new Set<string>()
@@ -89,20 +89,20 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
     const paymentMissing =
       settled && payment === undefined && !invoiceDifferences.some(preventsPayment)
     if (record === undefined || paymentMissing) {
-      rows.push({ invoice, invoiceId: record?.id, paymentMissing })
+      incompleteRows.push({ invoice, invoiceId: record?.id, paymentMissing })
     }
   }
   const customersOfMissingInvoices = new Set(
-    rows.flatMap(({ invoice, invoiceId }) =>
+    incompleteRows.flatMap(({ invoice, invoiceId }) =>
       invoiceId === undefined ? [invoice.customerExternalId] : [],
     ),
   )
   return {
-    customers: [...ledger.customers.values()].filter(
+    missingCustomers: [...ledger.customers.values()].filter(
       ({ externalId }) =>
         !debtorExternalIds.has(externalId) && customersOfMissingInvoices.has(externalId),
     ),
-    rows,
+    incompleteRows,
     differences,
     totals,
     otherInvoices: records.invoices.length - found.size,
@@ -129,11 +129,11 @@ export function invoiceFinder(
 }
 
 /** Counts the records that the service does not have. */
-export function countMissing({ customers, rows }: Comparison) {
+export function countMissing({ missingCustomers, incompleteRows }: Comparison) {
   return {
-    customers: customers.length,
-    invoices: rows.filter(({ invoiceId }) => invoiceId === undefined).length,
-    payments: rows.filter(({ paymentMissing }) => paymentMissing).length,
+    customers: missingCustomers.length,
+    invoices: incompleteRows.filter(({ invoiceId }) => invoiceId === undefined).length,
+    payments: incompleteRows.filter(({ paymentMissing }) => paymentMissing).length,
   }
 }
 

@@ -58,7 +58,8 @@ export async function compareFile(
   file: Ledger,
 ): Promise<ComparedFile> {
   const { records, customers } = await readAccountRecords(read, accountId, file)
-  // A customer whose external id contains a percent sign may have another spelling of it in the service.
+  // Another system may have stored an external id such as `50%`, for which an import would store `50%25`. The file is then
+  // compared with the stored id, so that the customer is not created twice.
   const ledger = withIdsInService(file, records.debtors)
   return {
     comparison: compare(ledger, records),
@@ -101,12 +102,12 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
   for (const { record, correction } of corrections) {
     await step.run('corrected', record, (tx) => correctRecord(tx, importContext, correction))
   }
-  for (const customer of before.comparison.customers) {
+  for (const customer of before.comparison.missingCustomers) {
     await step.run('customers', `Customer ${customer.id}`, (tx) =>
       recordCustomer(tx, importContext, customer),
     )
   }
-  for (const row of before.comparison.rows) {
+  for (const row of before.comparison.incompleteRows) {
     const { invoice, invoiceId, paymentMissing } = row
     const record = `Line ${invoice.line}, invoice ${invoice.number}`
     const isNew = invoiceId === undefined

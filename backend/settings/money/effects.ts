@@ -37,35 +37,34 @@ export interface Subject {
 }
 
 /** Resolves with the effects of the action, or rejects as the action would. */
-export async function previewEffects<T>(
+export async function previewEffects(
   database: Database,
   subject: Subject,
-  perform: (tx: Transaction) => Promise<T>,
-): Promise<{ readonly done: T; readonly effects: Effects }> {
-  const rollback = new Rollback<{ done: T; effects: Effects }>()
+  perform: (tx: Transaction) => Promise<unknown>,
+): Promise<Effects> {
+  const rollback = new Rollback()
   try {
     await database.transaction(async (tx) => {
       const before = await readSnapshot(tx, subject)
-      const done = await perform(tx)
+      await perform(tx)
       // The real action is followed by planning, whose effects on the reminders belong to the preview.
       const debtor = await lockDebtor(tx, subject.accountId, subject.debtorId)
       if (debtor !== undefined) await planDebtors(tx, [debtor], subject.now)
-      const effects = compare(before, await readSnapshot(tx, subject, before))
-      rollback.outcome = { done, effects }
+      rollback.effects = compare(before, await readSnapshot(tx, subject, before))
       throw rollback
     })
   } catch (error) {
-    if (error !== rollback || rollback.outcome === undefined) throw error
+    if (error !== rollback) throw error
   }
-  if (rollback.outcome === undefined)
+  if (rollback.effects === undefined)
     throw new Error('the transaction of a preview was not rolled back')
-  return rollback.outcome
+  return rollback.effects
 }
 
-/** Rolls the transaction back and carries its result. */
-class Rollback<T> extends Error {
+/** The error that rolls the transaction back. It carries the effects. */
+class Rollback extends Error {
   override readonly name = 'Rollback'
-  outcome: T | undefined
+  effects: Effects | undefined
 }
 
 interface Snapshot {
@@ -142,7 +141,7 @@ function compare(before: Snapshot, after: Snapshot): Effects {
   }
 }
 
-/** Ignores `chasing_next_action_at`: an invoice of which only this time changes is not in the preview. */
+/** Ignores `chasing_next_action_at`: an invoice is not in the preview if only this time changes. */
 function isChanged(before: InvoiceRow, after: InvoiceRow): boolean {
   return (
     before.status !== after.status ||

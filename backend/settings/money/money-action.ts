@@ -120,7 +120,7 @@ export function moneyActionPages<Loaded extends Subject, Input, Done>(
         const loaded = await action.load(database.read, request)
         const input = action.parse(loaded, request.fields)
         // The preview performs the action in a transaction that is rolled back.
-        const { effects } = await previewEffects(database, loaded, (tx) =>
+        const effects = await previewEffects(database, loaded, (tx) =>
           action.perform(tx, request, loaded, input),
         )
         const hidden = renderEntered(request.fields)

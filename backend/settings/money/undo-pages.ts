@@ -255,7 +255,7 @@ async function renderQuestion(
   }
   // The preview performs the action in a transaction that is rolled back. The effects do not depend on the reason,
   // which is not known yet.
-  const { effects } = await previewEffects(database, subject, (tx) =>
+  const effects = await previewEffects(database, subject, (tx) =>
     action.perform(tx, request, 'preview'),
   )
   const hidden = action.hiddenFields.map((name) => renderHidden(name, invoiceIdOf(request)))
