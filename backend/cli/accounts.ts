@@ -76,7 +76,7 @@ export const accountCommands: readonly Command[] = [
 
   defineCommand({
     name: 'accounts set-status',
-    summary: `Set the status of an account: ${ACCOUNT_STATUSES.join(', ')}. An account that is ${ACCOUNT_STATUSES.filter(isReadOnly).join(' or ')} is read-only: the API rejects its writes.`,
+    summary: `Set the status of an account: ${ACCOUNT_STATUSES.join(', ')}. An account that is ${ACCOUNT_STATUSES.filter(isReadOnly).join(' or ')} is read-only: its customers, invoices and payments cannot be changed, and no reminders are sent.`,
     arguments: ['ID', 'STATUS'],
     options: {},
     async run({ ID, STATUS }, context) {
@@ -88,8 +88,8 @@ export const accountCommands: readonly Command[] = [
         setStatus(tx, ID, status, actionContext),
       )
       const effect = isReadOnly(status)
-        ? 'the API rejects its writes'
-        : 'the API accepts its writes'
+        ? 'its customers, invoices and payments cannot be changed, and no reminders are sent'
+        : 'its customers, invoices and payments can be changed'
       return { json: represent(account), text: `Account ${ID} is ${status}: ${effect}.` }
     },
   }),

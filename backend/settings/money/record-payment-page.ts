@@ -15,8 +15,11 @@ import type { LoadedDebtor, PutTo } from './record-form.ts'
 const PATH = '/settings/payments'
 
 const PUT_TO_WORDS: Readonly<Record<PutTo, readonly [label: string, hint: string]>> = {
-  oldest_first: ['Oldest invoices first', 'The rest stays on account.'],
-  chosen: ['These invoices', 'Enter an amount for each invoice. The rest stays on account.'],
+  oldest_first: ['Oldest invoices first', 'The rest of the payment stays on account.'],
+  chosen: [
+    'These invoices',
+    'Enter an amount for each invoice. The rest of the payment stays on account.',
+  ],
   on_account: ['Keep the money on account', 'You can allocate it to invoices later.'],
 }
 
