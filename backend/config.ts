@@ -60,6 +60,8 @@ export interface OperatorSettings {
 /** The command line's settings. Settings that are not set are read from `$DATA_DIR/secrets.env`. */
 export function readOperatorSettings(environment: Environment): OperatorSettings {
   const { DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER } = STORAGE_SETTINGS
+  // The environment may also contain settings of the backend and the gateway. `readSettings` would reject those that
+  // begin with the prefix, so the prefix is one with which no setting begins.
   const read = <S extends Record<string, Setting<unknown>>>(schema: S, from: Environment) =>
     readSettings(schema, from, { prefix: 'CLI_' })
   const directory = read({ DATA_DIR }, environment).DATA_DIR
@@ -146,7 +148,7 @@ export function mailOptions(settings: MailSettings) {
     inboundSecrets: settings.MAIL_INBOUND_SECRET,
     baseUrl: settings.BASE_URL,
     unsubscribeLinkKeys: keys.map((key) => deriveKey(key, 'unsubscribe links')),
-    // Also the keys for codes of password resets. They depend on the text `invitation codes`, which must not change:
+    // The keys for the codes of invitations and of password resets. The text `invitation codes` must not change:
     // otherwise, a code whose mail has not been sent yet could not be generated again.
     mailedCodeKeys: keys.map((key) => deriveKey(key, 'invitation codes')),
   }
@@ -241,7 +243,7 @@ function peppers(description: string): Setting<readonly Pepper[]> {
   }
 }
 
-/** The operating system's limit for a socket path. */
+/** The limit of Linux for a socket path. */
 const SOCKET_PATH_BYTES_MAX = 107
 
 function socketPath(description: string): Setting<string> {

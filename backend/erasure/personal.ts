@@ -47,7 +47,7 @@ export function detailWithoutPersonalData(text: string): string {
   return rewrite(text, (detail) => replace(detail, replacements))
 }
 
-/** Removes the recipient from the facts for which a message was planned. */
+/** Removes the recipient from a reminder's `facts`, the values with which the reminder was planned. */
 export function factsWithoutPersonalData(text: string): string {
   return rewrite(text, (facts) => replace(facts, { recipient: null }))
 }

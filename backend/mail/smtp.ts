@@ -140,11 +140,12 @@ function resultOf(
   // A rejected greeting, login or sender says nothing about the recipient.
   const phase = command === 'RCPT TO' ? 'recipient' : command === 'DATA' ? 'text' : undefined
   const cause = phase === undefined ? 'general' : failureCauseOf(reply, phase)
+  // The server does not relay mail to this recipient, but may relay mail to others.
   if (cause === 'denied') return { ...abandoned(reply.text), isDenied: true }
   return cause === 'general' ? abandoned(reply.text) : refused(cause, reply)
 }
 
-/** The result of a hand-over that may no longer start, because the process is stopping or its time is over. */
+/** The result of a hand-over that may no longer start, because the process is stopping or the time to start is over. */
 export function notStarted(stopping: AbortSignal): HandOverResult {
   return abandoned(
     stopping.aborted ? 'the process is stopping' : 'the hand-over did not start in time',

@@ -43,6 +43,7 @@ const receivedOn = calendarDate.custom((date: string, helpers) => {
   return date > tomorrow ? helpers.error('date.future') : date
 })
 
+// Null is rejected by `requiredNotNull` with the code `invalid_type`, and by `required` with the code `required`.
 export const paymentBody = object<PaymentBody>({
   amount: requiredNotNull(amount),
   currency: required(currency),
@@ -68,6 +69,7 @@ export function newPayment(body: PaymentBody): NewPayment {
     amount: body.amount,
     currency: body.currency,
     allowOverpayment: body.allow_overpayment ?? false,
+    // The account's setting `apply_credit` decides about money that the payment does not allocate.
     ignoresApplyCredit: false,
     receivedOn: body.received_on ?? null,
     method: body.method ?? 'other',

@@ -52,7 +52,7 @@ export interface Session {
   readonly hasRoleChanged: boolean
   /** Whether the time of the last use must be written again. */
   readonly isLastSeenOutdated: boolean
-  /** When the session was started. A replacement of the token does not change it. */
+  /** When the session was started. Replacing the token does not change this time. */
   readonly createdAt: string
   /** When the user logged in or, if later, last entered the password on the confirmation page. */
   readonly confirmedAt: Date
@@ -321,7 +321,7 @@ export async function endListedSession(
   return true
 }
 
-/** Hashes the stored hash again, because the stored hash would identify the row in a stolen copy of the database. */
+/** Hashes the stored hash again, so that pages, paths and logs do not contain values of the column `token_hash`. */
 function listedId(tokenHash: string): string {
   return `ses_${hashToken(tokenHash).slice(0, 22)}`
 }

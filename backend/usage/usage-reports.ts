@@ -10,7 +10,8 @@ import { addErrors } from './key-errors.ts'
 import { addUsage } from './usage.ts'
 
 /**
- * Adds the reported counts, unless this report, or a later report of the same gateway, was applied before.
+ * Adds the reported counts, unless this report, or a later report of the same gateway, was applied before. `refused`
+ * counts only calls that no backend has counted, so that no call is counted twice.
  * `updateWindows` writes the reported windows.
  */
 export async function addReportedCalls(

@@ -35,7 +35,7 @@ const SPECIAL_IPV6 = readAddressPrefixes([
   // Protocol assignments, including Teredo (2001::/32) and benchmarking.
   '2001::/23',
   '2001:db8::/32',
-  // 6to4, which contains any IPv4 address.
+  // 6to4: each address contains an IPv4 address, which may be private.
   '2002::/16',
   '2620:4f:8000::/48',
   '3fff::/20',

@@ -1,8 +1,8 @@
 /** Clients by network, with the connections and the memory that each uses at present. */
 
 /**
- * The memory has two partitions: `known` for calls whose key is cached, and `unknown` for all others. Without
- * this, clients without a key could use all of the memory.
+ * The memory has two partitions: `known` for calls whose key is cached, and `unknown` for all others, so that clients
+ * without a key cannot use all of the memory.
  */
 export type PartitionName = 'known' | 'unknown'
 

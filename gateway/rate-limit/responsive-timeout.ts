@@ -8,8 +8,8 @@
 const TICK_MS = 25
 
 /**
- * Calls `onTimeout` after ticks of `ms` in total. Between two ticks, the event loop reads the data that has
- * arrived. Returns a function that cancels the timeout.
+ * Calls `onTimeout` after `ms`, which is rounded up to whole ticks. Between two ticks, the event loop reads the data
+ * that has arrived. Returns a function that cancels the timeout.
  */
 export function startResponsiveTimeout(ms: number, onTimeout: () => void): () => void {
   let ticks = Math.ceil(ms / TICK_MS)

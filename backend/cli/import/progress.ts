@@ -19,7 +19,7 @@ export interface Progress {
    */
   begin(label: string, total?: number, minSecondsFor?: (remaining: number) => number): void
   advance(count?: number): void
-  /** Shows why the work waits: until `untilMs` or the next call of `advance`. */
+  /** Shows why the work waits. The reason disappears at `untilMs` or with the next call of `advance`. */
   showWait(reason: string, untilMs: number): void
   /** Ends the phase and keeps its last line. */
   end(): void

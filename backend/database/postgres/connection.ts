@@ -27,6 +27,7 @@ const WRITE_NODES = new Set(['InsertQueryNode', 'UpdateQueryNode', 'DeleteQueryN
 
 const BEGIN = CompiledQuery.raw('begin isolation level read committed')
 const COMMIT = CompiledQuery.raw('commit')
+/** `statement` is the name of the savepoint. */
 const SAVEPOINT = CompiledQuery.raw('savepoint statement')
 const RELEASE = CompiledQuery.raw('release savepoint statement')
 const UNDO = CompiledQuery.raw('rollback to savepoint statement')
@@ -34,7 +35,7 @@ const UNDO = CompiledQuery.raw('rollback to savepoint statement')
 /** A statement that was added to the transaction, and whose result has not arrived yet. */
 interface Pending {
   readonly statement: Statement
-  /** Whether a savepoint precedes the statement, so that a violation does not end the transaction. */
+  /** Whether a savepoint precedes the statement, so that a violation does not abort the transaction. */
   readonly isUndoable: boolean
   /** Absent if nothing waits for the result. */
   readonly awaited?: {
@@ -48,10 +49,12 @@ interface Pending {
  * ended (`process.nextTick`), together with the other statements that they have added. The server runs them in the
  * order of the calls of `executeQuery`.
  *
- * A prepared write that returns no rows is not awaited: it is sent together with the next awaited statement, or
- * with the COMMIT. If such a write fails, the next awaited statement throws its error, or `commit` returns
- * false. In PostgreSQL, a failed statement ends the whole transaction. A write that is not prepared has a savepoint:
- * a constraint violation undoes only the write itself, and the caller can catch the error and continue.
+ * A prepared write (see prepared.ts) that returns no rows is not awaited: it is sent together with the next awaited
+ * statement, or with the COMMIT. If such a write fails, the next awaited statement throws the error of the write, or
+ * `commit` returns false.
+ *
+ * In PostgreSQL, a failed statement aborts the whole transaction. Code that must catch a constraint violation therefore
+ * uses a write that is not prepared. Such a write has a savepoint, so that a violation undoes only the write itself.
  */
 export class TransactionConnection implements DatabaseConnection {
   readonly #client: pg.ClientBase
@@ -66,7 +69,7 @@ export class TransactionConnection implements DatabaseConnection {
   #undoable: Promise<unknown> | undefined
   #hasSavepoint = false
   #hasEnded = false
-  /** Whether an error has ended the transaction, so that it can only be rolled back. */
+  /** Whether a failed statement has aborted the transaction, so that it can only be rolled back. */
   #isAborted = false
   #unawaitedError: unknown
   #fatalError: TransactionConnection['fatalError']
@@ -75,7 +78,7 @@ export class TransactionConnection implements DatabaseConnection {
     this.#names = names
   }
 
-  /** The error of the server or of the connection that ended the transaction, if any: see `ErrorKind`. */
+  /** The error of the server or of the connection that made the transaction fail, if any: see `ErrorKind`. */
   get fatalError(): { readonly kind: ErrorKind; readonly error: Error } | undefined {
     const error = connectionError(this.#client)
     return error === undefined ? this.#fatalError : { kind: 'lost', error }
@@ -232,7 +235,7 @@ export class TransactionConnection implements DatabaseConnection {
     return result
   }
 
-  /** Throws the violation after undoing the statement; otherwise the error that ended the transaction. */
+  /** Throws the error. If it is a violation that did not abort the transaction, first undoes the statement. */
   async #undo(error: unknown): Promise<never> {
     if (error instanceof ConstraintViolation && !this.#isAborted) await this.#run(UNDO)
     throw error
@@ -240,7 +243,8 @@ export class TransactionConnection implements DatabaseConnection {
 
   #translate(error: unknown, { statement }: Pending): unknown {
     const isRenamed = this.#names.renewAfter(error, statement.text, statement.name)
-    // The whole transaction may succeed when it runs again, with the new name of the statement.
+    // If the server could no longer run the statement under its name, the statement now has a new name, and the
+    // transaction may succeed when it runs again.
     const kind = isRenamed ? 'conflict' : errorKindOf(error)
     if (kind === undefined || !(error instanceof Error)) return error
     this.#fatalError ??= { kind, error }

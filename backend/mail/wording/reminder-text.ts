@@ -231,7 +231,7 @@ function sumsOf(invoices: readonly ReminderInvoice[]): Sum[] {
   }))
 }
 
-/** Returns sentences that state the money on account and the rest to pay, one for each currency. */
+/** Returns a sentence for each currency with money on account. Each states this money and the remaining amount. */
 function onAccountSentences(
   invoices: readonly ReminderInvoice[],
   language: Language,

@@ -58,8 +58,8 @@ export async function compareFile(
   file: Ledger,
 ): Promise<ComparedFile> {
   const { records, customers } = await readAccountRecords(read, accountId, file)
-  // Another system may have stored an external id such as `50%`, for which an import would store `50%25`. The file is then
-  // compared with the stored id, so that the customer is not created twice.
+  // Another system may have stored an external id such as `50%`, for which an import would store `50%25`. The stored id
+  // is then used for the comparison, so that the customer is not created twice.
   const ledger = withIdsInService(file, records.debtors)
   return {
     comparison: compare(ledger, records),

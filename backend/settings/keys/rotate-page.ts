@@ -18,7 +18,7 @@ export interface RotateView {
   readonly submission: string
 }
 
-/** The default comes first. */
+/** `24h` comes first, because the form preselects it. */
 const GRACE_WORDS: readonly (readonly [grace: GracePeriod, words: string])[] = [
   ['24h', 'In 24 hours'],
   ['1h', 'In 1 hour'],
