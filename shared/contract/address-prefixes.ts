@@ -35,7 +35,9 @@ export function parsePrefix(text: string): ParsedPrefix {
   const offset = isMapped(address) ? 96 : 0
   const givenLength = length === undefined ? bits + offset : lengthOf(length)
   if (!(givenLength >= offset && givenLength <= offset + bits)) {
-    return { fault: `${text.trim()} needs a length from 0 to ${bits + offset} after the slash.` }
+    return {
+      fault: `${text.trim()} needs a length from ${offset} to ${bits + offset} after the slash.`,
+    }
   }
   const mask = maskOf(givenLength - offset, words.length)
   const network = words.map((word, index) => (word & (mask[index] ?? 0)) >>> 0)
