@@ -76,6 +76,6 @@ async function replanReminders(tx: Transaction, row: InvoiceRow, now: Date): Pro
     now,
   )
   const cancelledMessageIds = [...aboutThis.cancelledIds, ...aboutOthers.cancelledIds]
-  const paidInvoiceIds = row.status === 'paid' ? [row.id] : []
-  await replanInvoices(tx, debtor, { cancelledMessageIds, paidInvoiceIds }, now)
+  const excludedInvoiceIds = row.status === 'paid' ? [row.id] : []
+  await replanInvoices(tx, debtor, { cancelledMessageIds, excludedInvoiceIds }, now)
 }

@@ -144,9 +144,10 @@ export async function recordPayment(
     amount,
   }))
   for (const allocation of allocations) await insertAllocation(tx, allocation)
+  // Nothing is planned about these invoices: each is now paid in full, or not chased at present.
+  const excludedInvoiceIds = invoices.map(({ id }) => id)
   // Planning must follow the insertion of the payment, because money on account affects the plan.
-  const paidInvoiceIds = invoices.map(({ id }) => id)
-  await replanInvoices(tx, debtor, { cancelledMessageIds, paidInvoiceIds }, now)
+  await replanInvoices(tx, debtor, { cancelledMessageIds, excludedInvoiceIds }, now)
   const render = () => renderPayment(payment, allocations)
   await recordEvent(tx, { accountId, type: 'payment.recorded', subjectId: payment.id, render }, now)
   return { payment, allocations }

@@ -70,8 +70,9 @@ export async function allocatePayment(
   await addAllocations(tx, payment, shares)
   const changed = await changeUnapplied(tx, payment, -sum, before, actionContext.now)
   const cancelledMessageIds = stopped.flatMap((each) => each.cancelledIds)
-  const paidInvoiceIds = invoices.map((invoice) => invoice.id)
-  await replanInvoices(tx, debtor, { cancelledMessageIds, paidInvoiceIds }, actionContext.now)
+  // Nothing is planned about these invoices: each is now paid in full, or not chased at present.
+  const excludedInvoiceIds = invoices.map((invoice) => invoice.id)
+  await replanInvoices(tx, debtor, { cancelledMessageIds, excludedInvoiceIds }, actionContext.now)
   return { ...changed, effects: effectsOf(invoices, stopped) }
 }
 

@@ -48,7 +48,7 @@ export async function planDebtors(
 }
 
 /**
- * Plans new messages about the invoices of the cancelled messages, except `paidInvoiceIds`. The caller must
+ * Plans new messages about the invoices of the cancelled messages, except `excludedInvoiceIds`. The caller must
  * already have locked the debtor. Its row is read again, because the caller may have changed it since.
  */
 export async function replanInvoices(
@@ -56,10 +56,10 @@ export async function replanInvoices(
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
   {
     cancelledMessageIds,
-    paidInvoiceIds = [],
+    excludedInvoiceIds = [],
   }: {
     readonly cancelledMessageIds: readonly string[]
-    readonly paidInvoiceIds?: readonly string[]
+    readonly excludedInvoiceIds?: readonly string[]
   },
   now: Date,
 ): Promise<void> {
@@ -71,7 +71,9 @@ export async function replanInvoices(
     .where('message_id', 'in', cancelledMessageIds)
     .execute()
   const invoiceIds = messageInvoices.map((row) => row.invoice_id)
-  const idsToReplan = new Set(invoiceIds.filter((invoiceId) => !paidInvoiceIds.includes(invoiceId)))
+  const idsToReplan = new Set(
+    invoiceIds.filter((invoiceId) => !excludedInvoiceIds.includes(invoiceId)),
+  )
   if (idsToReplan.size === 0) return
   const debtor = await lockDebtor(tx, accountId, id)
   if (debtor !== undefined) await planDebtors(tx, [debtor], now, idsToReplan)
