@@ -1,13 +1,13 @@
 /**
- * Runs Kysely over one `DatabaseConnection`, for both engines. The object may distribute its statements over the
- * connections of a pool.
+ * Runs Kysely over one `DatabaseConnection`, for both engines. A `DatabaseConnection` is an object of ours, which may
+ * distribute its statements over the connections of a pool.
  */
 import { type DatabaseConnection, type Dialect, type Driver, Kysely } from 'kysely'
 import { setDirectConnection } from './prepared.ts'
 
 const NO_TRANSACTION = 'Transactions are not begun through Kysely'
 
-/** Sends every statement over `connection`; prepared statements bypass Kysely. */
+/** Sends every statement over `connection`: prepared statements directly, all others through Kysely. */
 export function kyselyOver<T>(
   connection: DatabaseConnection,
   dialect: Omit<Dialect, 'createDriver'>,

@@ -68,7 +68,7 @@ async function applyToNotice(tx: Transaction, mail: InboundMail, now: Date): Pro
   }
 }
 
-/** The caller must have locked the debtor. The message may have changed before that, so it is read again. */
+/** The caller must have locked the debtor. The message may have changed before the lock, so it is read again. */
 async function applyToMessage(
   tx: Transaction,
   { content, sender }: InboundMail,
@@ -97,6 +97,7 @@ async function applyToMessage(
       if (!(await isFromAccount(tx, sender, message)))
         await recordReply(tx, { debtor, repliedTo: message, ...content }, now)
       break
+    // Mails of other kinds, such as automatic replies, change nothing.
   }
 }
 

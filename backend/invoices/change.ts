@@ -73,7 +73,10 @@ const selectLines = prepared((tx: Transaction, { id }: { readonly id: string }) 
   tx.selectFrom('invoices').select('line_items').where('id', '=', id),
 )
 
-/** The columns that an update sets, and the ids by which it finds the invoice. */
+/**
+ * The columns that an update sets, and the ids by which it finds the invoice. Each combination of columns has its own
+ * prepared statement.
+ */
 type InvoiceUpdate = InvoiceChange &
   Pick<InvoiceRow, 'id' | 'account_id' | 'updated_at' | 'revision'>
 

@@ -1,6 +1,6 @@
 /**
  * Records `invoice.overdue` once for each invoice and due date, after the due date has ended in the account's time
- * zone. An invoice is marked as announced even if no endpoint is subscribed. Otherwise a new endpoint would
+ * zone. An invoice is marked as announced even if no endpoint is subscribed. Without this mark, a new endpoint would
  * first receive an event for every invoice that became overdue in past years.
  */
 import { type SqlBool, sql } from 'kysely'
@@ -36,8 +36,9 @@ export function startOverdueEvents({ database, clock, log }: WorkerDeps): Worker
 
 /**
  * Processes all accounts. An account that cannot be processed, e.g. because this version of Node.js does not know its
- * time zone, is logged and delays no other account. If `signal` is aborted, the function stops after the current
- * transaction.
+ * time zone, is logged and delays no other account. A retryable error, e.g. because the database is unavailable, is
+ * thrown instead, and the next round processes all accounts again. If `signal` is aborted, the function stops after the
+ * current transaction.
  */
 export async function announceOverdue(
   { database, log }: Pick<WorkerDeps, 'database' | 'log'>,
@@ -123,6 +124,8 @@ async function lockDebtorsOf(
 }
 
 function selectUnannounced(reader: Reader, accountId: string, today: string, limit: number) {
+  // The raw condition contains literals, because a database uses a partial index only if the text of the statement
+  // contains the condition of the index.
   return reader
     .selectFrom('invoices')
     .selectAll()

@@ -62,8 +62,8 @@ export interface UpcomingDays {
 }
 
 /**
- * Counts the debtors to be reminded on each of the next days, in the reminders about the `max` invoices with the earliest
- * times. Debtors are counted rather than invoices, because a debtor receives at most one reminder a day.
+ * Counts the debtors to be reminded on each of the next days, in the reminders about the `max` invoices with the
+ * earliest times. Debtors are counted rather than invoices, because a debtor receives at most one reminder a day.
  */
 export async function countUpcomingDebtors(
   reader: Reader,
@@ -75,7 +75,7 @@ export async function countUpcomingDebtors(
   const { reminders, isTruncated } = await listUpcomingReminders(reader, id, until, max)
   const today = todayIn(timezone, now)
   const debtors = new Map<string, Set<string>>()
-  // Many reminders have the same time.
+  // Many reminders have the same time, so the day of each time is computed only once.
   for (const [at, atThisTime] of Map.groupBy(reminders, (reminder) => reminder.at)) {
     const day = todayIn(timezone, new Date(at))
     // A reminder whose time has already passed is sent today.

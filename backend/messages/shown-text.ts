@@ -19,6 +19,7 @@ export function maskRecipient(recipient: string): string {
 export function previewOf(body: string): string {
   const text = body
     .slice(0, BODY_CHARS_MAX)
+    // The cut can separate the two halves of a character, such as an emoji.
     .toWellFormed()
     .replace(/<(script|style)\b[^>]*>.*?<\/\1\s*>/gis, ' ')
     .replace(/<\/?[a-z!][^<>]*>/gi, ' ')

@@ -40,9 +40,9 @@ export interface PasskeyAttempt extends LoginBrowser {
 }
 
 /**
- * Each challenge counts as a guess, so that the number of challenges is limited. A successful login removes the guess.
- * Throws `too_many_logins`. If the passkey is the second factor, throws `login_failed` if no password was entered or
- * the user has no passkey.
+ * Creates a challenge for a login. The challenge counts as a guess, so that the number of challenges is limited. A
+ * successful login removes the guess. Throws `too_many_logins`. If the passkey is the second factor, throws
+ * `login_failed` if no password was entered or the user has no passkey.
  */
 export async function beginPasskeyLogin(
   { database, party }: PasskeyLoginDeps,

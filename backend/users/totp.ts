@@ -65,16 +65,16 @@ function plainCode(entered: string): string {
 }
 
 /**
- * In Unicode, the ten digits of each script are consecutive and begin with the zero. The digits of the next script may
- * follow directly.
+ * In Unicode, the ten digits of each script are consecutive and begin with the zero. The digits of another script may
+ * precede them directly. The distance from the first of all these digits is then too large by a multiple of ten.
  */
 function asciiDigit(character: string): string {
   const isDigit = (candidate: number) => /\p{Nd}/u.test(String.fromCodePoint(candidate))
   const codePoint = character.codePointAt(0) ?? 0
   if (!isDigit(codePoint)) return character
-  let zero = codePoint
-  while (isDigit(zero - 1)) zero--
-  return String((codePoint - zero) % 10)
+  let first = codePoint
+  while (isDigit(first - 1)) first--
+  return String((codePoint - first) % 10)
 }
 
 function decodeBase32(text: string): Buffer {

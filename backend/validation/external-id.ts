@@ -13,7 +13,8 @@ interface Identified {
 /**
  * Runs `insert`, which inserts the row. Throws 409 `duplicate_external_id` if another row of the account already has
  * the same `external_id`, even if the row also violates another unique constraint: which violation is reported first
- * depends on the database. `insert` must not use a prepared statement, because its violation would end the transaction.
+ * depends on the database. If a prepared statement violates a constraint, the transaction ends (see `prepared`).
+ * `insert` must therefore not use one: the other row could no longer be read.
  */
 export async function insertWithUniqueExternalId(
   tx: Transaction,

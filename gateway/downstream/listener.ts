@@ -1,6 +1,6 @@
 /**
  * The public listener: accepts connections, and performs the TLS handshake if TLS is configured, until the gateway
- * drains. `CallServer` serves the calls on them.
+ * drains. `CallServer` serves the calls on these connections.
  */
 import cluster from 'node:cluster'
 import { constants } from 'node:crypto'
@@ -133,8 +133,8 @@ export class Listener {
   async listen(port: number, host: string): Promise<number> {
     // With `reusePort`, listening would succeed even if another gateway already listens on the port.
     if (port !== 0 && cluster.isPrimary) await assertPortFree(port, host)
-    // Workers share the port instead of getting connections from their parent. If a worker is killed, the
-    // connections that it has not accepted yet are therefore reset; otherwise they would hang.
+    // Workers share the port instead of getting connections from their parent. If a worker is killed, the kernel then
+    // resets the connections that the worker has not accepted yet. Connections that a parent passes on would hang.
     const options = { host, backlog: BACKLOG, reusePort: true }
     let boundPort: number
     try {
@@ -191,6 +191,7 @@ export class Listener {
     const { budget, trustedProxies } = this.#options
     // Once the connection is closed, Node no longer knows the address.
     const address = withoutIpv4Mapping(socket.remoteAddress ?? '')
+    // A trusted proxy represents many clients, so the limits for one client do not apply to it.
     const peer = budget.clientOf(clientNetwork(address), { isLimited: trustedProxies === 0 })
     if (this.#tls === undefined) {
       const connection = new Connection(socket, { address, peer }, this.#connectionContext)

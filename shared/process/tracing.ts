@@ -64,14 +64,14 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       import('@opentelemetry/api'),
     ])
   const url = `${endpoint}/v1/traces`
-  const collector = new OTLPTraceExporter({ url, timeoutMillis: EXPORT_TIMEOUT_MS })
-  const exporter = countSpans(collector, metrics, log)
+  const otlpExporter = new OTLPTraceExporter({ url, timeoutMillis: EXPORT_TIMEOUT_MS })
+  const exporter = countSpans(otlpExporter, metrics, log)
   const processor = new BatchSpanProcessor({
     exporter,
     maxQueueSize: WAITING_MAX,
     maxExportBatchSize: BATCH_MAX,
     scheduledDelayMillis: BATCH_AGE_MS,
-    // `collector` has a shorter timeout, so that it reports a failed export before the processor abandons the export.
+    // `otlpExporter` has a shorter timeout: it reports a failed export before the processor abandons the export.
     exportTimeoutMillis: 2 * EXPORT_TIMEOUT_MS,
   })
   const resource = resourceFromAttributes({

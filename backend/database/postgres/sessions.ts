@@ -45,7 +45,10 @@ export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
  */
 const IDLE_IN_TRANSACTION_MS_MAX = 2_500
 
-/** A limit for migrations, copies and exports, which are never idle in a transaction for so long. */
+/**
+ * A limit for migrations, copies and exports, which are never idle in a transaction for so long. It replaces a shorter
+ * limit of the role. The value 0 (no limit) would not replace it, because the driver does not send 0.
+ */
 const DAY_MS = 86_400_000
 
 export function createPool(options: PoolOptions): pg.Pool {

@@ -24,13 +24,14 @@ export interface SuppressedAddressRow {
   created_at: string
 }
 
-/** A received mail, stored so that a mail that arrives twice takes effect once. */
+/** A received mail that refers to a sent message. It is stored so that a mail that arrives twice takes effect once. */
 export interface InboundMailRow {
   /** SHA-256 of the raw mail, base64url. */
   digest: string
   kind: 'bounce' | 'delay' | 'delivery' | 'complaint' | 'reply' | 'auto_reply' | 'unknown'
+  /** Null only in rows of early versions, which also stored mails that refer to no message. */
   account_id: string | null
-  /** The sent message that the mail reports on or replies to. */
+  /** The sent message that the mail reports on or replies to; null if `account_id` is null. */
   message_id: string | null
   /** The sender that the mail states, which is not verified; null if there is none or the debtor was erased. */
   sender: string | null

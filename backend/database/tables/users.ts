@@ -111,7 +111,10 @@ export interface PasswordResetRow {
  * by their subject, such as an e-mail address or a user, and by IP address or network.
  */
 export interface LoginGuessesRow {
-  /** The purpose of the guesses and a SHA-256, e.g. `email:…`, or `address:` and an IP address or network. */
+  /**
+   * The purpose of the guesses and the SHA-256 of what they are about, such as an e-mail address: `email:…`. For the
+   * guesses from an IP address or network, `address:` and this address or network.
+   */
   subject: string
   guesses: number
   window_ends_at: string

@@ -46,7 +46,10 @@ export function needsApproval(stage: LadderStage): boolean {
   return stage === 'firm' || stage === 'final'
 }
 
-/** Reads a stored ladder, which was checked before it was stored. */
+/**
+ * Reads a ladder that was checked before it was stored. If the ladder lacks a stage, `DEFAULT_LADDER` applies to that
+ * stage.
+ */
 export function readLadder(text: string | null): Ladder | undefined {
   if (text === null) return undefined
   const stored: Partial<Ladder> = JSON.parse(text)

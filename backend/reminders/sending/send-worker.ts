@@ -24,7 +24,10 @@ const DUE_MAX = 64
 /** The pause after a failed round. */
 const AFTER_ERROR_MS = 5000
 
-/** A message that fails because of a bug is retried after this time, so that it does not block the others. */
+/**
+ * If the send check of a message fails, e.g. because of a bug, the message is retried after this time, so that it does
+ * not block the others.
+ */
 const RETRY_FAILED_MS = 10 * 60_000
 
 /** The time between two attempts while the mail server is unavailable. */
@@ -76,7 +79,7 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
     },
     async round(signal) {
       const waitMs = Math.ceil((unavailableUntil ?? 0) - performance.now())
-      // An announcement of new reminders must not cause more attempts while the mail server is unavailable.
+      // While the mail server is unavailable, a round that begins early, because reminders have changed, sends nothing.
       if (waitMs > 0) return waitMs
       const concurrency = unavailableUntil === undefined ? IN_FLIGHT_MAX : 1
       const { isUnavailable, mayHaveMoreDue } = await sendRound(deps, concurrency, { signal })
@@ -123,7 +126,7 @@ export async function sendRound(
       const result = await sendOne(deps, id)
       if (result?.outcome === 'accepted') denied = 0
       if (result?.outcome !== 'abandoned') continue
-      // The server accepts no mail now, unless it only does not relay mail to this recipient (`isDenied`).
+      // With `isDenied`, the server may still relay mail to other recipients. Otherwise, it accepts no mail now.
       if (result.isDenied) denied++
       if (!result.isDenied || denied >= DENIED_MAX) isUnavailable = true
     }
@@ -163,6 +166,7 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | und
 
 async function postponeFailed({ database, clock }: SendDeps, id: string): Promise<void> {
   const later = new Date(clock().getTime() + RETRY_FAILED_MS).toISOString()
+  // A message that is no longer due was rescheduled, or claimed by another backend, and must stay unchanged.
   await database.transaction((tx) =>
     tx
       .updateTable('reminders')

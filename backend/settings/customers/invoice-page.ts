@@ -32,6 +32,7 @@ export const SHOWN_MAX = 50
 /** The largest number of actions that the page shows. */
 export const HISTORY_MAX = 100
 
+/** Each list contains at most one row more than the page shows. This row tells the page that the list is longer. */
 export interface InvoiceView {
   readonly session: Session
   readonly now: Date
@@ -74,10 +75,11 @@ const RESOLVE: PageAction = {
 
 /** If reminders were already blocked before the dispute, they are blocked again when the dispute is resolved. */
 function resolveAction(row: InvoiceRow, { now, session }: InvoiceView): PageAction {
-  const { chasing_status: status, ...next } = chasingFieldsFor(holdOf(row), now)
+  const holdBeforeDispute = holdOf(row)
+  const { chasing_status: status, ...otherFields } = chasingFieldsFor(holdBeforeDispute, now)
   if (status === 'active') return RESOLVE
   const textAfterwards = nextReminderText(
-    { ...row, ...next, chasing_status: status },
+    { ...row, ...otherFields, chasing_status: status },
     session.account.timezone,
   )
   return {

@@ -15,8 +15,8 @@ import { plural } from '../shell/words.ts'
 import { amountText, readAmountText } from './amount-field.ts'
 
 /**
- * How many invoices the table shows at most. A form with many more would exceed the limit on fields. Few payments pay
- * more invoices.
+ * How many invoices the table shows at most. A form with many more would exceed the limit on fields. Few payments are
+ * for more invoices than this.
  */
 const SHOWN_MAX = 40
 

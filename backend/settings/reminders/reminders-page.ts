@@ -44,7 +44,7 @@ export interface RemindersView {
   readonly awaitingApproval: number
   /** Currencies in which reminders do not say how to pay. */
   readonly currenciesWithoutPaymentDetails: readonly string[]
-  /** Invoices that were past due when they were created. No reminders are sent until an Admin resumes them. */
+  /** Invoices that were past due when they were created, and about which no Admin has resumed reminders yet. */
   readonly oldInvoices: OldInvoices
 }
 
@@ -72,7 +72,7 @@ ${isAdmin && renderStopDialog(frame)}`
 
 /**
  * Shows what is known while the first preview is being computed, which takes seconds for accounts with thousands of
- * customers. The script then loads the page again.
+ * customers. Because of `data-reload`, the browser loads the page again after a second.
  */
 function renderScheduled({ scheduled, day, daysAhead, oldInvoices }: RemindersView): Html {
   const busy = scheduled?.days.filter(({ debtors }) => debtors > 0) ?? []
@@ -120,7 +120,10 @@ ${(day === undefined || planned.length === 0) && blocked.length > 0 && renderBlo
 ${view.chaseFrom !== null && html`No reminders are sent about invoices that fell due before ${view.chaseFrom}. <a href="/settings/schedule">Schedule</a>`}</p>`
 }
 
-/** Renders the number of reminders as a link to their list. The page of a single day may not show this list. */
+/**
+ * Renders the number of reminders as a link to their list on the page of all days, because the page of a single day may
+ * not show this list.
+ */
 function renderCount(count: number, anchor: string): Html {
   const words = count.toLocaleString('en')
   return count === 0 ? html`${words}` : html`<a href="${PATH}#${anchor}">${words}</a>`

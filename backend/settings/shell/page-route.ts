@@ -121,7 +121,7 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     if (response.completesLogin) return afterLogin(request, { ...response, cookies }, deps)
     if (cookies.length > 0) return { ...response, cookies }
     const isForm = response.page !== undefined && !pageRequest.wantsJson
-    // `bindsBrowser`: the next request must come from this browser, as after a form.
+    // After a form, and after a response with `bindsBrowser`, the next request must come from this browser.
     const needsLoginCookie = secret !== given && (isForm || response.bindsBrowser)
     return needsLoginCookie ? { ...response, cookies: [deps.cookies.login.set(secret)] } : response
   })
@@ -376,9 +376,9 @@ function outdatedPage(): Problem {
 }
 
 /**
- * Returns the session's token, which is a new one if the user's role has changed. If a concurrent request of the browser
- * has replaced the token, returns the old one, so that this response sets no cookie: the browser gets the valid token in
- * the response to the other request.
+ * Records when the session was last seen, if the recorded time is outdated. Returns the session's token, which is a new
+ * one if the user's role has changed. If a concurrent request of the browser has replaced the token, returns the old
+ * one, so that this response sets no cookie: the browser gets the valid token in the response to the other request.
  */
 async function refreshSession(database: Database, session: Session, now: Date): Promise<string> {
   if (!session.hasRoleChanged && !session.isLastSeenOutdated) return session.token
