@@ -10,7 +10,7 @@ import { PROMPT_MS } from './relying-party.ts'
 export interface ChallengeScope {
   readonly purpose: 'add' | 'login' | 'second_factor'
   /** A secret that only this browser has: the token of its session, or the secret of its login form. */
-  readonly browser: string
+  readonly browserSecret: string
   /** The user whose passkey must sign the challenge; undefined if any passkey may. */
   readonly userId: string | undefined
 }
@@ -65,6 +65,6 @@ export function challengeIn(clientDataJSON: string): string {
   }
 }
 
-function scopeHash({ purpose, browser }: Omit<ChallengeScope, 'userId'>): string {
-  return hashToken(`${purpose} ${browser}`)
+function scopeHash({ purpose, browserSecret }: Omit<ChallengeScope, 'userId'>): string {
+  return hashToken(`${purpose} ${browserSecret}`)
 }

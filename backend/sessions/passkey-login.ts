@@ -138,14 +138,14 @@ async function readScopeAndGuess(
   now: Date,
 ): Promise<{ readonly scope: ChallengeScope; readonly guess: Guess }> {
   if (formSecret !== undefined) {
-    const scope = { purpose: 'login', browser: formSecret, userId: undefined } as const
+    const scope = { purpose: 'login', browserSecret: formSecret, userId: undefined } as const
     return { scope, guess: { purpose: 'passkey', subject: formSecret, address } }
   }
   const user = await findPendingUser(reader, token, now)
   if (user === undefined || token === undefined) {
     throw new Problem('login_failed', 'Log in again: your password was entered too long ago.')
   }
-  const scope = { purpose: 'second_factor', browser: token, userId: user.id } as const
+  const scope = { purpose: 'second_factor', browserSecret: token, userId: user.id } as const
   return { scope, guess: { purpose: 'second_factor', subject: user.id, address } }
 }
 

@@ -21,7 +21,7 @@ import { renderCodes, SECOND_FACTOR_PATH } from './second-factor-page.ts'
 
 const PATH = '/settings/passkeys'
 
-/** Throws `second_factor_conflict` if the service has no host name, because passkeys are bound to one. */
+/** Throws `second_factor_conflict` if the service has no host name, because each passkey is bound to a host name. */
 export function requireRelyingParty({
   relyingParty,
 }: Pick<SettingsDeps, 'relyingParty'>): RelyingParty {
@@ -33,7 +33,7 @@ export function requireRelyingParty({
 }
 
 const challengeScopeOf = ({ token, user }: Session) =>
-  ({ purpose: 'add', browser: token, userId: user.id }) as const
+  ({ purpose: 'add', browserSecret: token, userId: user.id }) as const
 
 export const passkeyPages: readonly SessionPage[] = [
   {
@@ -66,7 +66,8 @@ export const passkeyPages: readonly SessionPage[] = [
     expected: { texts: ['name'] },
     async handle({ session, fields, now }, deps) {
       const { database } = deps
-      // The name is checked first: otherwise the device could create a passkey that is then rejected here.
+      // An invalid name is rejected before the device creates the passkey. If only the route that adds the passkey
+      // rejected the name, the passkey would exist on the device, but not in the account.
       checkPasskeyName(fields.text('name'))
       const existing = await listPasskeys(database.read, session.user.id)
       const options = await creationOptions(requireRelyingParty(deps), session.user, existing)
@@ -77,8 +78,9 @@ export const passkeyPages: readonly SessionPage[] = [
     },
   },
   {
-    // The challenge shows that the password was entered recently. If this route also required a recent password, the
-    // password could be too old by the time the device has created the passkey, which would then exist only there.
+    // A valid challenge shows that the password was entered recently. If this route also required a recent password,
+    // the password could be too old by the time the device has created the passkey. The passkey would then exist only
+    // on the device.
     method: 'POST',
     path: PATH,
     allowedWithoutSecondFactor: true,
