@@ -1,6 +1,6 @@
 /**
- * Limits the connections, TLS handshakes and memory that clients use, in total and per client. When a limit
- * is reached, the gateway closes connections of the clients that use the most, or refuses the new
+ * Limits the connections and the memory that clients use, in total and per client, and the TLS handshakes in total.
+ * When a limit is reached, the gateway closes connections of the clients that use the most, or refuses the new
  * connection. One client therefore cannot use up what the others need.
  */
 

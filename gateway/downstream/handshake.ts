@@ -1,6 +1,6 @@
 /**
  * A connection that has not finished its TLS handshake. No byte of a request has arrived yet, so the connection has no
- * known key and no memory to evict.
+ * known key and no bytes that could be evicted.
  */
 import type { Socket } from 'node:net'
 import type { Budget, BudgetedConnection } from '../budget/budget.ts'
@@ -16,6 +16,7 @@ export class Handshake implements BudgetedConnection {
   readonly hasServed = false
   readonly isServing = false
   readonly evictableBytes = 0
+  /** Required by `MemoryUser`, but not read while `evictableBytes` is 0. */
   readonly usesMemorySince = performance.now()
   readonly #socket: Socket
 

@@ -9,7 +9,10 @@ import {
 import { Http1Error, type Http1Fault } from '../http1/errors.ts'
 import { renderResponseHead } from '../http1/message-writer.ts'
 
-/** How long an idle connection stays open. Load balancers in front should close idle connections sooner. */
+/**
+ * How long an idle connection stays open. Load balancers in front should close idle connections sooner. Otherwise, they
+ * may send a call on a connection that the gateway is closing.
+ */
 export const KEEP_ALIVE_MS = 65_000
 
 export interface Response {

@@ -30,7 +30,7 @@ export interface AccessLogOptions {
 
 export function createAccessLog(options: AccessLogOptions): AccessLog {
   const { logsCalls, callMetrics, tracing, trustedProxies } = options
-  // The fields of the lines below are fixed and contain no secret, so redaction would only cost time.
+  // The lines that this file logs have fixed fields without secrets, so redaction would only cost time.
   const log = withoutRedaction(options.log)
 
   function recordCall(call: Call, status: number): void {

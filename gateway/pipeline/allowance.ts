@@ -21,8 +21,8 @@ export async function applyLimit(
 }
 
 /**
- * Applies the limit of the key to a call that was counted. If the call was not counted, its allowance is
- * removed.
+ * Applies the limit of the key to the call without counting the call, e.g. when the key does not allow the client's
+ * address. If the call was not counted before, its allowance is removed.
  */
 export function applyLimitWithoutCounting(call: Call, { rateLimit }: KnownKey): void {
   const { allowance } = call

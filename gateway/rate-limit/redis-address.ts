@@ -6,8 +6,8 @@
  *     redis-sentinel://user:password@h1:26379,h2:26379/mymaster   the master that Sentinel names
  *     redis-cluster://user:password@h1:7000,h2:7001               a cluster
  *
- * With TLS, the scheme begins with `rediss`. Errors quote only the name of an option, since the URL may contain a
- * password.
+ * With TLS, the scheme begins with `rediss`; a connection over a Unix socket has no TLS. With `redis://`, the option
+ * `db` takes precedence over the path. Errors quote only the name of an option, since the URL may contain a password.
  */
 
 export interface RedisHost {
@@ -38,6 +38,7 @@ export type RedisAddress = RedisLogin & {
 
 const SERVER_PORT = 6379
 const SENTINEL_PORT = 26379
+/** The class `URL` of Node.js cannot parse several hosts with their ports. */
 const URL_FORM =
   /^(?<scheme>[a-z+-]+):\/\/(?:(?<username>[^:@/?]*)(?::(?<password>[^@/?]*))?@)?(?<hosts>[^/?@]*)(?<path>\/[^?]*)?(?:\?(?<query>.*))?$/
 
