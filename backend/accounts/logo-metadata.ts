@@ -14,7 +14,7 @@ const PNG_SIGNATURE_BYTES = 8
 const PNG_CHUNK_OVERHEAD_BYTES = 12
 
 export interface Picture {
-  /** The picture with its metadata. If it is a JPEG, fill bytes and all bytes after its end are omitted. */
+  /** The picture with its metadata. Fill bytes of a JPEG (see `segmentsOf`) and bytes after its end are omitted. */
   readonly whole: Buffer
   readonly withoutMetadata: Buffer
 }
@@ -65,6 +65,7 @@ interface Segment {
 
 /**
  * Fill bytes, any number of which may precede a marker, are omitted, because the package `image-size` cannot read them.
+ * Fill bytes after image data remain, because `image-size` stops reading before the image data.
  */
 function segmentsOf(content: Buffer): Segment[] | undefined {
   const segments: Segment[] = []
@@ -83,7 +84,10 @@ function segmentsOf(content: Buffer): Segment[] | undefined {
   return undefined
 }
 
-/** The image data ends at a marker, but 0xff00 and restart markers (0xd0 to 0xd7) belong to it, as do fill bytes. */
+/**
+ * The image data ends before the next marker. 0xff00 and restart markers (0xd0 to 0xd7) belong to the image data, and
+ * so do the fill bytes before the next marker.
+ */
 function endOfScan(content: Buffer, start: number): number {
   for (let at = start; at + 1 < content.length; at++) {
     const next = content[at + 1] ?? 0

@@ -72,7 +72,7 @@ export function listOperation<S extends QuerySchema, Row extends ListRow>(
   options: ListOptions<S, Row>,
 ): Operation {
   const { operationId, sorts } = options
-  // `verifyCursor` rejects invalid cursors.
+  // The schema accepts any text, even an empty one, because `verifyCursor` rejects invalid cursors.
   const cursor = joi.string().allow('')
   const pagingSchema = { limit: LIMIT, cursor, sort: sortOf(sorts) }
   const filterSchema = { ...TIME_FILTERS, ...options.filters }

@@ -22,6 +22,7 @@ export const erasureCommands: readonly Command[] = [
       const database = await context.database()
       const actionContext = { actor: OPERATOR, now: context.now, reason }
       const { debtor, wasErasedBefore, erased } = await eraseDebtor(database, ID, actionContext)
+      // On PostgreSQL, this is always false, because only operators can delete its log.
       const isLogEmpty = await database.emptyWriteAheadLog()
       const json = {
         id: ID,

@@ -1,13 +1,14 @@
 /**
- * Stores the suppressed addresses of an account, with their reasons. They are stored apart from debtors, so that
- * they also apply to other debtors with the same address, including debtors that are created later.
+ * Stores the suppressed addresses of an account, to which no reminder is sent, with the reasons. A suppression is not
+ * stored in a debtor, so that it also applies to other debtors with the same address, including debtors that are
+ * created later.
  */
 
 import type { DebtorRow, Reader, SuppressedAddressRow, Transaction } from '../database/tables.ts'
 
 export type SuppressionReason = SuppressedAddressRow['reason']
 
-/** A complaint is permanent. An unsubscribe can be undone by the recipient, a bounce by an Admin. */
+/** A complaint is permanent. An unsubscribe can be undone by the recipient, a bounce by an Admin or an operator. */
 const MOST_SEVERE_FIRST: readonly SuppressionReason[] = ['complained', 'unsubscribed', 'bounced']
 
 /** Returns the suppression with the most severe reason; undefined if the address is not suppressed. */

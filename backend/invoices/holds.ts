@@ -16,7 +16,7 @@ const DECISIONS = ['history', 'approval_rejected'] as const
 
 type Hold = Pick<InvoiceRow, 'chasing_hold' | 'chasing_hold_until'>
 
-/** In the two columns, this means that no hold is stored; a hold may apply nevertheless. */
+/** In the columns of an invoice, these values mean that no hold is stored; a hold may apply nevertheless. */
 export const NO_HOLD = { chasing_hold: null, chasing_hold_until: null } as const
 
 export const BLOCKED_BY_DISPUTE = {

@@ -79,7 +79,8 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     debtorId: filters.debtor_id,
     otherFilters: [filters.invoice_id],
   })
-  // With one of these filters, few messages match, and the indexes of stage, status and channel would match more.
+  // With one of these filters, few messages match, and the indexes of stage, status and channel would match more. With
+  // filters by both status and stage, the index of status matches fewer messages.
   const selective = [filters.debtor_id, filters.invoice_id]
   const usesChannelIndex =
     isRare(variant.channel) && isIndexable(page, 'channel', { unlessFilteredBy: selective })

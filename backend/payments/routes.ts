@@ -60,8 +60,10 @@ export const paymentOperations: readonly Operation[] = [
 ]
 
 /**
- * Finds the debtor of the payment, or of its first invoice: a payment to invoices of several debtors is rejected. An id
- * that is not sent exactly as it is stored is not found, although the validated body may name the same debtor.
+ * Finds the only debtor whose records the payment changes: SQLite can then run payments of other debtors at the same
+ * time. The debtor of the first invoice suffices, because a payment to invoices of several debtors is rejected. An id
+ * that is not sent exactly as it is stored is not found, although the validated body may name the same debtor. If no
+ * debtor is found, SQLite runs the payment alone.
  */
 async function findDebtorId(
   reader: Reader,

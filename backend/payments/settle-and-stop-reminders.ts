@@ -30,8 +30,9 @@ export function effectsOf(
 
 /**
  * Settles the invoices to which a payment is allocated, in full or in part, and cancels the waiting reminders about
- * them. Returns the invoices with their new amounts due, and the stopped messages. `unsent`
- * contains the unsent messages about the invoices, if the caller has read them since it locked the debtor.
+ * them. Returns the invoices with their new amounts due, and the messages about them that were cancelled or are already
+ * being handed over. `detail` is the reason that is recorded with each cancelled message. `unsent` contains the unsent
+ * messages about the invoices, if the caller has read these messages since it locked the debtor.
  */
 export async function settleAndStopReminders(
   tx: Transaction,
@@ -44,7 +45,8 @@ export async function settleAndStopReminders(
   if (shares.length === 0) return { invoices: [], stopped: [] }
   const { account_id: accountId } = debtor
   const ids = shares.map(({ invoice }) => invoice.id)
-  // The messages are read first: the updates of invoices can then be sent with the payment's other writes.
+  // The messages are read first, because a read is sent together with the writes that precede it. The updates of
+  // invoices can thus be sent later, with the payment's other writes.
   const [stopped, invoices] = await together([
     unsent === undefined
       ? stopMessages(tx, accountId, ids, now, detail)

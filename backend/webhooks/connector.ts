@@ -11,7 +11,7 @@ import { buildConnector } from 'undici'
 import { isGlobalUnicast, isLoopbackAddress } from './addresses.ts'
 import type { PrivateTargets } from './target-url.ts'
 
-/** These times count toward the 15 s of the attempt. */
+/** These times count toward the time limit of the attempt to deliver (`attemptMsMax`). */
 const CONNECT_MS_MAX = 10_000
 const DNS_TRY_MS_MAX = 2000
 const DNS_TRIES = 2
@@ -38,7 +38,7 @@ export class TargetError extends Error {
   }
 }
 
-/** After `attemptMsMax`, the attempt has ended, so no further address is tried. */
+/** `attemptMsMax` is the time limit of each attempt to deliver. After this time, no further address is tried. */
 export function createConnector(
   options: ConnectorOptions,
   attemptMsMax: number,

@@ -19,7 +19,7 @@ interface JsonPageQuery {
   /** The statement that returns the page, one JSON text for each column. */
   readonly text: string
   /** Returns the row at the index, from the values of each column. */
-  readonly toRow: (valuesByColumn: unknown[][], index: number) => never
+  readonly toRow: (valuesByColumn: unknown[][], index: number) => Row
 }
 
 export class JsonPageQueries {
@@ -44,6 +44,7 @@ export class JsonPageQueries {
       (name) => `json_agg(found."${name}"${large.has(name) ? '::text' : ''})::text`,
     )
     const text = `select ${values} from (${sql}) as found`
+    // In the compiled code, `values` are the values by column, and `index` is the index of the row.
     const toRow = compileRow<unknown[][]>(columns, (at) => `values[${at}][index]`)
     this.#queries.set(sql, { columns, large, text, toRow })
   }

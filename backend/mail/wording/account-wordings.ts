@@ -38,8 +38,9 @@ export async function listChangedWordings(
 }
 
 /**
- * Changes a wording. Null, or a wording that equals the default, restores the default. Returns whether the
- * wording changed. Throws `validation_failed`, or `not_found` for an unknown account.
+ * Changes a wording. If `input` is null or equals the default, the default is restored. A field that is absent from
+ * `input` counts as empty. Returns whether the wording changed. Throws `validation_failed`, or `not_found` for an
+ * unknown account.
  */
 export async function setWording(
   tx: Transaction,

@@ -2,9 +2,10 @@
  * Decides which messages to plan for a debtor now, and which chasing fields its invoices show. `planDebtor` is
  * a pure function of the debtor's data and the time. It may run at any time, and never plans a message twice.
  *
- * - The ladder defines how many days after the due date each stage is sent. A stage is sent on a business day, at
- *   least five days after the previous message about the invoice. A late run plans only the next stage; it skips
- *   none, except a courtesy that can no longer be sent by the due date.
+ * - The ladder defines how many days after the due date each stage is sent. For the first stage, the courtesy, the
+ *   number is negative. A stage is sent on a business day, at least five days after the previous message about the
+ *   invoice. A late run plans only the next stage; it skips none, except a courtesy that can no longer be sent by the
+ *   due date.
  * - Invoices whose next stage is due share a message, up to 100 of them. The stages firm and final each have a separate
  *   message. At most one message a day is sent to a debtor.
  */
@@ -100,7 +101,7 @@ interface NextMessage {
 interface NextStep {
   readonly invoice: InvoiceToPlan
   readonly fields: ChasingFields
-  /** The next message about the invoice, unless something else must happen first. */
+  /** The next message about the invoice; absent if there is none, or if e.g. a pause must end first. */
   readonly next?: NextMessage
   /** The time before which no planning is needed. */
   readonly planAgainAt?: Date
@@ -296,18 +297,9 @@ function dueSince({ chasing_next_action_at: at }: InvoiceToPlan, now: Date): Dat
 }
 
 function fieldsOf(invoice: InvoiceToPlan): ChasingFields {
-  const {
-    chasing_status,
-    chasing_next_stage,
-    chasing_next_action_at,
-    chasing_blocked_reason: reason,
-  } = invoice
-  return {
-    chasing_status,
-    chasing_next_stage,
-    chasing_next_action_at,
-    chasing_blocked_reason: reason,
-  }
+  const { chasing_status, chasing_next_stage, chasing_next_action_at, chasing_blocked_reason } =
+    invoice
+  return { chasing_status, chasing_next_stage, chasing_next_action_at, chasing_blocked_reason }
 }
 
 function latest(...days: readonly string[]): string {

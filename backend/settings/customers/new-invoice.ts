@@ -100,7 +100,7 @@ export const newInvoicePages: readonly SessionPage[] = [
       return { status: 201, ...response }
     },
     async rerender(request, problem, { database }) {
-      // The form can correct invalid and duplicate values, but not a missing or reused idempotency key.
+      // In the form, people can correct invalid and duplicate values, but not a missing or reused idempotency key.
       if (![409, 422].includes(problem.status) || problem.code.startsWith('idempotency')) {
         return undefined
       }

@@ -166,7 +166,7 @@ interface Report {
   readonly result: StepResult
   /** The number of records that earlier steps of this import created or changed. */
   readonly recordedBefore: number
-  /** The invoices that were past due when they were created, and are not chased; as they are after this step. */
+  /** The account's invoices that are not chased because they were past due when created. Counted after this step. */
   readonly oldInvoices: OldInvoices
 }
 

@@ -54,7 +54,7 @@ export const paymentListPages: readonly SessionPage[] = [
       const paging = { after: list.cursor, limit: list.limit }
       const found = await searchPayments(read, accountId, search, paging)
       const { debtorId, invoiceId } = search
-      // The page shows the name of the customer in the filter even if the customer has no row.
+      // The page shows the name of the customer in the filter even if it lists no payment of this customer.
       const rowsWithDebtor =
         debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
       const [counted, customers, invoice, allocations] = await Promise.all([

@@ -14,7 +14,7 @@ const PATH = '/settings/messages'
 
 /** The groups of statuses by which the log can be filtered. */
 export const LOG_VIEWS = ['sent', 'not_sent', 'waiting', 'failed', 'received'] as const
-/** The reasons for not sending a message by which the log can be filtered. */
+/** The log can be filtered by these reasons for not sending a message. */
 export const LOG_REASONS = [
   ...['kill_switch', 'account_read_only', 'demo', 'debtor_paused', 'disputed', 'bounced'],
   ...['complained', 'unsubscribed', 'no_contact', 'invoice_paid', 'payment_received'],

@@ -1,8 +1,9 @@
 /**
  * Computes each preview of reminders once for concurrent requests. For an account with thousands of customers, the
  * computation takes seconds. A slow preview is therefore cached for a while, and shown with the time at which its
- * computation began. A request does not wait for the whole computation: meanwhile, the page shows the previous preview
- * or, if there is none, how many customers have a reminder scheduled. A JSON request receives 503.
+ * computation began. No request waits longer than `waitMs` for a computation. If the computation takes longer, the page
+ * shows the previous preview or, if there is none, how many customers have a reminder scheduled. A JSON request then
+ * receives 503, even if there is a previous preview.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PreviewedMessage } from '../../reminders/preview.ts'
@@ -30,8 +31,8 @@ interface Computation {
 
 export interface Previews {
   /**
-   * Resolves with the current preview or, if it is not computed within `waitMs`, with the previous one, which is outdated.
-   * `preview` is undefined if there is no previous one. Requests with the same `key` get the same preview.
+   * Resolves with the current preview or, if it is not computed within `waitMs`, with the previous preview, which is
+   * outdated. `preview` is undefined if neither exists. Requests with the same `key` get the same preview.
    */
   get(
     key: string,

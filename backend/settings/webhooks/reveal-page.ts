@@ -1,6 +1,6 @@
 /**
- * Shows a new signing secret. The page is the response to the request that created the secret, and has no URL of its
- * own, so it cannot be opened again.
+ * Shows a new signing secret, on a page without navigation: a person who left the page would lose the secret. The page
+ * is the response to the request that created the secret, and has no URL of its own, so it cannot be opened again.
  */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -19,8 +19,5 @@ ${renderCopyField('secret', 'Signing secret', secret)}
 <p><button class="primary" data-done>Done</button></p>
 </form>
 </div>`
-  return renderPage(
-    { ...frame, flash: null },
-    { title: 'Signing secret', hasNoNavigation: true, main },
-  )
+  return renderPage(frame, { title: 'Signing secret', hasNoNavigation: true, main })
 }
