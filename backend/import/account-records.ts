@@ -56,6 +56,8 @@ export async function readAccountRecords(
     debtorIds.filter((id) => !knownIds.has(id)),
     (chunk) => debtorsOf(reader, accountId).where('id', 'in', chunk).execute(),
   )
+  // If the file says that an invoice is paid, the import records a payment, whose external id contains the external id
+  // of the invoice.
   const payments = await readPayments(reader, accountId, invoices.map(paymentExternalIdOf))
   return {
     records: { debtors: [...customersOfFile, ...otherCustomers], invoices: found, payments },

@@ -83,6 +83,7 @@ export async function changeChasingSettings(
     // precedes the ids of all debtors.
     replan_after: '',
   }
+  // The planner stores in `blocked_by` what blocks the reminders of the whole account, such as the kill switch.
   await tx
     .insertInto('chasing_settings')
     .values({ account_id: accountId, blocked_by: null, ...row })
