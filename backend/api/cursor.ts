@@ -19,7 +19,7 @@ const VERSION = 1
 /** 128 bits cannot be guessed, and keep links short. */
 const MAC_BYTES = 16
 
-/** Signs with the first of `keys`. `verifyCursor` accepts all, so that cursors stay valid after a rotation of keys. */
+/** Signs with the first key. `verifyCursor` accepts all keys, so that cursors stay valid after a rotation of keys. */
 export function signCursor(
   [key]: readonly Buffer[],
   listQuery: ListQuery,

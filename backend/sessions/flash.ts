@@ -31,7 +31,7 @@ export async function setFlash(
     .execute()
 }
 
-/** Reads what `setFlash` has stored. */
+/** Reads what `setFlash` has stored: the name alone or, if the action can be undone, JSON. */
 export function readFlash(stored: string | null): Flash | undefined {
   if (stored === null) return undefined
   if (!stored.startsWith('{')) return { name: stored, undo: undefined }

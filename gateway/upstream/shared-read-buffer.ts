@@ -4,6 +4,7 @@
  */
 import type { OnReadOpts, Socket } from 'node:net'
 
+/** As large as the buffers that Node would otherwise allocate. */
 const BUFFER = Buffer.alloc(64 * 1024)
 
 /** Returns the `onread` option of `node:net`. The bytes are valid only until `onBytes` returns. */

@@ -14,7 +14,7 @@ function nextStep({ code }: Problem): [target: string, name: string] {
   return ['/settings', 'Go to Home']
 }
 
-/** The words of problems whose own words are for clients of the API. */
+/** The words of problems whose own words are for programs: clients of the API, and scripts that use Settings. */
 const PAGE_WORDS: Readonly<Record<string, { readonly title: string; readonly text?: string }>> = {
   route_not_found: { title: 'Page not found' },
   not_logged_in: {
