@@ -26,7 +26,7 @@ export function startKeyExpiry({ database, clock, log }: WorkerDeps): Worker {
   })
 }
 
-/** Processes all accounts; `signal` ends the run between two transactions. */
+/** Records the due warnings and expiries of all accounts. `signal` ends the run between two transactions. */
 export async function recordKeyExpiry(
   database: Database,
   now: Date,
@@ -36,6 +36,7 @@ export async function recordKeyExpiry(
     const due = await database.read
       .selectFrom('api_keys')
       .select('id')
+      // The time of the next warning or, if no warning is left, of the expiry.
       .where('expiry_due_at', '<=', now.toISOString())
       .orderBy('expiry_due_at')
       .limit(BATCH_MAX)

@@ -72,10 +72,11 @@ async function recordTest(
       test: true,
     })
     const delivery = newDelivery({ accountId, eventId, endpointId, type }, actionContext.now)
-    const runAt = new Date(actionContext.now.getTime() + LEASE_MS).toISOString()
+    // While a delivery is being sent, `run_at` is the end of its lease.
+    const leaseEnd = new Date(actionContext.now.getTime() + LEASE_MS).toISOString()
     await tx
       .insertInto('webhook_deliveries')
-      .values({ ...delivery, status: 'sending', lease, run_at: runAt, step: ATTEMPTS_MAX - 1 })
+      .values({ ...delivery, status: 'sending', lease, run_at: leaseEnd, step: ATTEMPTS_MAX - 1 })
       .execute()
     await recordAudit(tx, actionContext, {
       accountId,

@@ -3,8 +3,8 @@ import type { Generated } from 'kysely'
 import type { Bit } from './bit.ts'
 
 /**
- * A debtor whose totals are outdated. Triggers append the row when the debtor or an invoice changes, and it is deleted
- * once the totals of the debtor have been computed again.
+ * A debtor whose totals or search terms may be outdated. Triggers append a row when the debtor or one of its open
+ * invoices changes. The row is deleted when the totals and terms of the debtor have been computed again.
  */
 export interface LedgerChangeRow {
   id: Generated<number>
@@ -12,7 +12,7 @@ export interface LedgerChangeRow {
   debtor_id: string
 }
 
-/** The amount due on an account's open invoices, by due date. */
+/** The amount due on an account's open invoices in one currency and with one due date. */
 export interface DueTotalRow {
   account_id: string
   currency: string
