@@ -1,7 +1,7 @@
 /**
  * The page that an unsubscribe link opens. It loads no files, such as the style sheet of Settings, because an operator
- * may make Settings unreachable for the recipients of mail. The empty icon in
- * the page prevents browsers from requesting `/favicon.ico`.
+ * may make Settings unreachable for the recipients of mail. The empty icon in the page prevents browsers
+ * from requesting `/favicon.ico`.
  */
 import { createHash } from 'node:crypto'
 import { Html, html } from '../html/html.ts'
