@@ -86,7 +86,7 @@ export class Budget {
     this.#connections.setMax(connectionsMax)
   }
 
-  /** `isLimited` is false for a proxy, which represents many clients. */
+  /** Returns the client of a network. `isLimited` is false for a trusted proxy, which represents many clients. */
   clientOf(network: string, { isLimited }: Pick<Client, 'isLimited'>): Client {
     return this.#clients.of(network, isLimited)
   }
@@ -98,7 +98,7 @@ export class Budget {
   /** Adds a new connection. Returns false if a limit is reached and no other connection can be closed. */
   open(connection: BudgetedConnection): boolean {
     const isOpen = this.#connections.add(connection)
-    if (!isOpen) this.#clients.release(connection.peer)
+    if (!isOpen) this.#clients.deleteIfUnused(connection.peer)
     return isOpen
   }
 
@@ -109,7 +109,7 @@ export class Budget {
 
   close(connection: BudgetedConnection): void {
     this.#connections.delete(connection)
-    this.#clients.release(connection.peer)
+    this.#clients.deleteIfUnused(connection.peer)
   }
 
   /** Returns a message for operators about each limit that was reached recently. */

@@ -49,7 +49,7 @@ export class Clients {
    * Deletes the client if it has no connections and uses no memory. A client that was deleted before may have been
    * replaced by another object, which stays.
    */
-  release(client: Client): void {
+  deleteIfUnused(client: Client): void {
     const isCurrent = this.#byNetwork.get(client.network) === client
     if (isCurrent && client.isUnused) this.#byNetwork.delete(client.network)
   }

@@ -100,7 +100,7 @@ export class Memory {
     }
     // A client is deleted when it has no connections and uses no memory. Behind a proxy, the client of a call never has
     // connections, because they all belong to the proxy: it must be deleted when its last bytes are released.
-    if (client.connections === 0) this.#clients.release(client)
+    if (client.connections === 0) this.#clients.deleteIfUnused(client)
     return canAdd
   }
 

@@ -14,8 +14,11 @@ export type ErrorKind = 'conflict' | 'locked' | 'unavailable' | 'lost'
 
 /** Kinds by error code, or by the class of the code, which is its first two characters. */
 const ERROR_KINDS: ReadonlyMap<string, ErrorKind> = new Map<string, ErrorKind>([
+  // A serialization failure.
   ['40001', 'conflict'],
+  // A deadlock.
   ['40P01', 'conflict'],
+  // A statement waited too long for a lock.
   ['55P03', 'locked'],
   // A statement took too long, or an operator cancelled it.
   ['57014', 'unavailable'],
@@ -23,6 +26,7 @@ const ERROR_KINDS: ReadonlyMap<string, ErrorKind> = new Map<string, ErrorKind>([
   ['53', 'unavailable'],
   // A system error, e.g. of a disk that does not respond.
   ['58', 'unavailable'],
+  // The connection failed.
   ['08', 'lost'],
   // The server shuts down, has crashed, or has not started yet.
   ['57', 'lost'],
@@ -30,8 +34,9 @@ const ERROR_KINDS: ReadonlyMap<string, ErrorKind> = new Map<string, ErrorKind>([
   ['25P03', 'lost'],
   // The server has become a standby.
   ['25006', 'lost'],
-  // The login is rejected, e.g. while a password is changed or a database is restored.
+  // The login is rejected, e.g. while a password is changed.
   ['28', 'lost'],
+  // The database does not exist, e.g. while it is restored.
   ['3D', 'lost'],
   // An internal error of the server.
   ['XX', 'lost'],
