@@ -37,7 +37,8 @@ export interface WriteOptions<Body> {
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
   /**
    * Finds the debtor if the transaction changes only the records of one debtor. The database can then run transactions
-   * of different debtors at the same time (`TransactionScope`). The body is not validated yet.
+   * of different debtors at the same time (`TransactionScope`). The body is not validated yet, and may spell an id in
+   * another way than the validated body, so the result must be an id that was read from the database.
    */
   findDebtorId?(reader: Reader, accountId: string, body: JsonObject): Promise<string | undefined>
   /**
