@@ -30,8 +30,10 @@ export class JobConnection implements DatabaseConnection {
   readonly #batches: WriteBatches
   readonly #createSavepoint: JobConnectionOptions['createSavepoint']
   #deferred: CompiledQuery[] = []
-  /** Resolves when the writes that are no longer deferred have run. */
-  #flushed: Promise<void> = Promise.resolve()
+  /** Resolves when the writes that are no longer deferred have run or failed. */
+  #written: Promise<void> = Promise.resolve()
+  /** Reads that have not ended. */
+  readonly #reads = new Set<Promise<unknown>>()
   #failure: { readonly error: unknown } | undefined
   #savepoint: Promise<void> | undefined
 
@@ -53,11 +55,37 @@ export class JobConnection implements DatabaseConnection {
       return { rows: [] }
     }
     if (this.#deferred.some((write) => !isIndependent(compiled, write))) this.#flush()
-    await this.#flushed
-    if (this.#failure !== undefined) throw this.#failure.error
-    if (compiled.query.kind === 'SelectQueryNode') return await this.#reader.executeQuery(compiled)
-    await this.#beginWriting()
-    return await this.#writer.executeQuery(compiled)
+    return compiled.query.kind === 'SelectQueryNode' ? this.#read(compiled) : this.#write(compiled)
+  }
+
+  #read<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
+    const result = this.#written.then(() => {
+      this.#assertNoFailure()
+      return this.#reader.executeQuery<R>(compiled)
+    })
+    const end = () => void this.#reads.delete(ended)
+    const ended = result.then(end, end)
+    this.#reads.add(ended)
+    return result
+  }
+
+  #write<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
+    const result = this.#afterEarlierStatements(async () => {
+      this.#assertNoFailure()
+      await this.#beginWriting()
+      return await this.#writer.executeQuery<R>(compiled)
+    })
+    this.#written = result.then(
+      () => {},
+      () => {},
+    )
+    return result
+  }
+
+  /** Runs a write. The reads that were sent before it must not see what it writes. */
+  async #afterEarlierStatements<T>(write: () => Promise<T>): Promise<T> {
+    await Promise.all([this.#written, ...this.#reads])
+    return await write()
   }
 
   // biome-ignore lint/correctness/useYield: Kysely's interface requires a generator; nothing here streams.
@@ -70,8 +98,8 @@ export class JobConnection implements DatabaseConnection {
    * first write that failed.
    */
   async takeDeferred(): Promise<readonly CompiledQuery[]> {
-    await this.#flushed
-    if (this.#failure !== undefined) throw this.#failure.error
+    await this.#written
+    this.#assertNoFailure()
     return this.#batches.combine(this.#deferred.splice(0))
   }
 
@@ -83,15 +111,17 @@ export class JobConnection implements DatabaseConnection {
 
   #flush(): void {
     const writes = this.#deferred.splice(0)
-    this.#flushed = this.#flushed
-      .then(async () => {
-        if (this.#failure !== undefined) return
-        await this.#beginWriting()
-        for (const write of this.#batches.combine(writes)) await this.#writer.executeQuery(write)
-      })
-      .catch((error: unknown) => {
-        this.#failure ??= { error }
-      })
+    this.#written = this.#afterEarlierStatements(async () => {
+      if (this.#failure !== undefined) return
+      await this.#beginWriting()
+      for (const write of this.#batches.combine(writes)) await this.#writer.executeQuery(write)
+    }).catch((error: unknown) => {
+      this.#failure ??= { error }
+    })
+  }
+
+  #assertNoFailure(): void {
+    if (this.#failure !== undefined) throw this.#failure.error
   }
 
   #beginWriting(): Promise<void> {

@@ -99,7 +99,7 @@ function isExactInJson(rows: readonly (readonly unknown[])[]): boolean {
     row.every(
       (value) =>
         value === null ||
-        typeof value === 'number' ||
+        Number.isFinite(value) ||
         (typeof value === 'string' && value.isWellFormed()),
     ),
   )

@@ -37,7 +37,7 @@ const SLOW_MS = 20
  */
 const CONCURRENT_MAX = 32
 
-/** The maximum number of jobs of an account that run at the same time, until it is known how long they take. */
+/** The maximum number of jobs that run at the same time if it is not known how long the jobs of their accounts take. */
 const CONCURRENT_INITIAL = 8
 
 /** The maximum number of accounts of which it is known how long their jobs take. */
@@ -77,10 +77,7 @@ export class WriteQueue {
   readonly #waiting = new FairQueue<QueuedJob, TransactionScope['accountId']>()
   /** The account whose job started last. */
   #lastAccount: TransactionScope['accountId']
-  /**
-   * How many jobs of an account may run at the same time, because they would take `SLOW_MS` together, according to its
-   * last jobs: less than 1 if these were slow.
-   */
+  /** How many jobs of an account would take `SLOW_MS` together, according to its last jobs: less than 1 if these were slow. */
   readonly #jobsInSlowMs = new LRUCache<string, number>({ max: ACCOUNTS_MAX })
   #draining: Promise<void> | undefined
   #closed = false
@@ -213,11 +210,15 @@ export class WriteQueue {
   #takeNext(group: readonly QueuedJob[], max: number): QueuedJob[] {
     const jobs: QueuedJob[] = []
     const debtorIds = new Set<string>()
-    const isAccepted = ({ accountId, debtorId }: QueuedJob) => {
+    const isAccepted = (candidate: QueuedJob) => {
+      const { debtorId } = candidate
       if (jobs.length === 0) return true
       if (debtorId === undefined || debtorIds.has(debtorId)) return false
-      const ofAccount = jobs.filter((job) => job.accountId === accountId)
-      return ofAccount.length < (this.#jobsInSlowMs.get(keyOf(accountId)) ?? CONCURRENT_INITIAL)
+      // Together, the jobs should take `SLOW_MS` at most.
+      return (
+        jobs.reduce((sum, job) => sum + this.#shareOfSlowMs(job), this.#shareOfSlowMs(candidate)) <=
+        1
+      )
     }
     while (jobs.length < Math.min(max, CONCURRENT_MAX)) {
       const job = this.#takeOne(jobs.at(-1) ?? group.at(-1), isAccepted)
@@ -236,7 +237,7 @@ export class WriteQueue {
   ): QueuedJob | undefined {
     const job = this.#waiting.shift((accountId) => {
       const wouldDelay = before !== undefined && before.accountId !== accountId
-      const isSlow = (this.#jobsInSlowMs.get(keyOf(accountId)) ?? 1) < 1
+      const isSlow = this.#shareOfSlowMs({ accountId }) > 1
       if (wouldDelay && isSlow) return Number.POSITIVE_INFINITY
       // The account whose job started last is served after the others, even after those that arrived since.
       return accountId === this.#lastAccount ? 1 : 0
@@ -247,11 +248,17 @@ export class WriteQueue {
     return job
   }
 
+  /** Returns how long a job of the account will probably take, as a share of `SLOW_MS`. */
+  #shareOfSlowMs({ accountId }: Pick<QueuedJob, 'accountId'>): number {
+    return 1 / (this.#jobsInSlowMs.get(keyOf(accountId)) ?? CONCURRENT_INITIAL)
+  }
+
   #recordDurations(outcomes: readonly JobOutcome<QueuedJob>[]): void {
     for (const [key, ofAccount] of Map.groupBy(outcomes, ({ job }) => keyOf(job.accountId))) {
       const total = ofAccount.reduce((sum, { ms }) => sum + ms, 0)
-      // The next jobs may take longer than these, so their number grows step by step.
-      const max = Math.max(CONCURRENT_INITIAL, 2 * ofAccount.length)
+      // The time of jobs that ran at the same time is shared equally, so a slow one is known only when fewer jobs run with
+      // it. The number of jobs therefore grows step by step.
+      const max = Math.max(CONCURRENT_INITIAL, 2 * outcomes.length)
       this.#jobsInSlowMs.set(key, Math.min((SLOW_MS / total) * ofAccount.length, max))
     }
   }

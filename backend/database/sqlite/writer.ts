@@ -232,17 +232,26 @@ function shareTime(count: number): () => number {
 class Savepoint {
   readonly #connection: SqliteConnection
   #exists = false
+  /** Why no savepoint could be created. An earlier one may then still exist, to which nothing must be rolled back. */
+  #failure: { readonly error: unknown } | undefined
 
   constructor(connection: SqliteConnection) {
     this.#connection = connection
   }
 
   async create(): Promise<void> {
-    await this.#connection.exec(this.#exists ? 'release job; savepoint job' : 'savepoint job')
+    const text = this.#exists ? 'release job; savepoint job' : 'savepoint job'
+    try {
+      await this.#connection.exec(text)
+    } catch (error) {
+      this.#failure = { error }
+      throw error
+    }
     this.#exists = true
   }
 
   async rollBack(): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure.error
     await this.#connection.exec('rollback to job; release job')
     this.#exists = false
   }

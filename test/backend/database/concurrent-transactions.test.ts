@@ -5,8 +5,10 @@ import t, { type Test } from 'tap'
 import type { OpenDatabase } from '../../../backend/database/open.ts'
 import { prepared } from '../../../backend/database/prepared.ts'
 import type { AuditRow, Transaction } from '../../../backend/database/tables.ts'
+import { together } from '../../../backend/database/together.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { insertRow, openTestDatabase, readRowIds } from '../../fixtures/service/database.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 /** Opens SQLite, even if the tests run on PostgreSQL. */
 async function openSqlite(t: Test) {
@@ -318,6 +320,84 @@ t.test('an account does not wait for many slow transactions of another account',
   await database.transaction(async () => {}, { accountId: 'b' })
   t.ok(ended < 32, `${ended} of 64 transactions were committed first`)
   await Promise.all([blocker, ...slow])
+})
+
+t.test('statements that are sent together run in their order', async (t) => {
+  const database = await openSqlite(t)
+  const ids = ['a', 'b', 'c']
+  await database.transaction(async (tx) => {
+    for (const id of ids) await insertRow(tx, id, 'before')
+  })
+  const readBeforeWrite = (id: string) => async (tx: Transaction) => {
+    const [before] = await together([
+      findAuditRow(tx, { id }),
+      tx.updateTable('audit_log').set({ detail: 'after' }).where('id', '=', id).execute(),
+    ])
+    const after = await findAuditRow(tx, { id })
+    return [before[0]?.detail, after[0]?.detail]
+  }
+  const outcomes = await runTogether(
+    database,
+    Object.fromEntries(ids.map((id) => [id, readBeforeWrite(id)])),
+  )
+  const expected = { status: 'fulfilled', value: ['before', 'after'] }
+  t.strictSame(outcomes, [expected, expected, expected])
+})
+
+/** Keeps SQLite busy for a time that is long for a transaction. */
+async function countSlowly(tx: Transaction) {
+  await sql`
+    with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < 1000000)
+    select count(*) from numbers`.execute(tx)
+}
+
+// Regression: the time of a slow transaction was shared equally by those that ran at the same time, so that none of
+// their accounts was slow.
+t.test('an account with slow transactions is recognized among others', async (t) => {
+  const database = await openSqlite(t)
+  const doQuickTransactionsWait = async () => {
+    let isSlowRunning = false
+    let isAnyBesideSlow = false
+    const slow = async (tx: Transaction) => {
+      isSlowRunning = true
+      await countSlowly(tx)
+      isSlowRunning = false
+    }
+    const quick = async (tx: Transaction) => {
+      if (isSlowRunning) isAnyBesideSlow = true
+      await findAuditRow(tx, { id: 'a' })
+    }
+    const mayEnd = Promise.withResolvers<void>()
+    const blocker = database.transaction(() => mayEnd.promise)
+    const all = ['slow', ...Array.from({ length: 15 }, (_, n) => `quick ${n}`)].map((id) =>
+      database.transaction(id === 'slow' ? slow : quick, { accountId: id, debtorId: id }),
+    )
+    mayEnd.resolve()
+    await Promise.all([blocker, ...all])
+    return isAnyBesideSlow
+  }
+  await until(async () => !(await doQuickTransactionsWait()), 'the slow transaction runs alone')
+})
+
+// Regression: the number of transactions that run at the same time was limited for each account only.
+t.test('long transactions of many accounts do not all run at the same time', async (t) => {
+  const database = await openSqlite(t)
+  const accountIds = Array.from({ length: 12 }, (_, n) => `${n}`)
+  for (const accountId of accountIds) await database.transaction(countSlowly, { accountId })
+  let running = 0
+  let most = 0
+  const countRunning = async (tx: Transaction) => {
+    running++
+    most = Math.max(most, running)
+    await countSlowly(tx)
+    running--
+  }
+  await Promise.all(
+    accountIds.map((accountId) =>
+      database.transaction(countRunning, { accountId, debtorId: accountId }),
+    ),
+  )
+  t.ok(most <= 2, `${most} ran at the same time`)
 })
 
 t.test('a statement after the end of its transaction fails', async (t) => {
