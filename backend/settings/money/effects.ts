@@ -29,7 +29,7 @@ export interface Effects {
 export interface Subject {
   readonly accountId: string
   readonly debtorId: string
-  /** Closed invoices that may be reopened. */
+  /** Invoices that the action may change although they are closed. */
   readonly invoiceIds?: readonly string[]
   /** The current date in the account's time zone. */
   readonly today: string

@@ -117,6 +117,7 @@ async function loadDebtor(reader: Reader, request: SessionRequest): Promise<Load
     .execute()
   return {
     ...{ accountId, timezone, debtorId, today, now, debtor, invoice, recent, currencies, currency },
+    invoiceIds: invoice === undefined ? [] : [invoice.id],
     invoices: withWrittenOff(
       await readAllocatableInvoices(reader, accountId, debtorId, currency, invoice?.id),
       invoice,

@@ -220,6 +220,27 @@ t.test('a currency may be entered in lower case', async (t) => {
   ])
 })
 
+// Regression: the preview did not list the written-off invoice.
+t.test('the preview of a payment of a written-off invoice shows what is paid', async (t) => {
+  const settings = await startMoneySettings(t)
+  const { ada } = settings
+  const { id } = await settings.createInvoice()
+  await ada.send('POST', `/settings/invoices/${id}/write-off`, { reason: 'Bankrupt' })
+  const { json } = await ada.send('POST', '/settings/payments/preview', {
+    invoice_id: id,
+    amount: 4000,
+    put_to: 'chosen',
+    allocations: [{ invoice_id: id, amount: 4000 }],
+  })
+  matches(t, json['invoices'], [
+    {
+      id,
+      before: { status: 'written_off', amount_due: 10_000 },
+      after: { status: 'written_off', amount_due: 6000 },
+    },
+  ])
+})
+
 t.test('invalid amounts are rejected, even in the requests of the Undo button', async (t) => {
   const settings = await startMoneySettings(t)
   const invoice = await settings.createInvoice()
