@@ -72,5 +72,6 @@ function unknownParameter(parameter: string): Problem {
 
 /** Shortens a name, since clients may send long names. */
 function shortened(parameter: string): string {
-  return parameter.toWellFormed().slice(0, 64)
+  // The cut can separate the two halves of a character, such as an emoji.
+  return parameter.slice(0, 64).toWellFormed()
 }

@@ -4,7 +4,7 @@ import {
   openTestAccount,
   type TestAccount,
 } from '../../fixtures/accounts/test-account.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
 
 const idsOf = (data: Json[]) => data.map(({ id }) => id)
@@ -326,4 +326,18 @@ t.test('every operation rejects unknown parameters, and names them', async (t) =
   }
   const post = await testAccount.post('/api/v1/debtors?limit=5', { name: 'a' })
   matches(t, post.json, { code: 'unknown_query_parameter', parameter: 'limit' })
+})
+
+// Regression: a long name was cut inside an emoji, so that the response contained half of it, a lone surrogate.
+t.test('the name of an unknown parameter is shortened to well-formed text', async (t) => {
+  const testAccount = await openTestAccount(t)
+  const beginning = 'x'.repeat(63)
+  const { json } = await testAccount.get(
+    `/api/v1/debtors?${encodeURIComponent(`${beginning}😀`)}=1`,
+  )
+  matches(t, json, {
+    code: 'unknown_query_parameter',
+    parameter: `${beginning}\ufffd`,
+    detail: containing(`${beginning}\ufffd`),
+  })
 })
