@@ -24,7 +24,7 @@ import {
   renderActionWithReason,
 } from '../shell/page-actions.ts'
 import type { Frame } from '../shell/response.ts'
-import { exactTime, timeAgo } from '../shell/words.ts'
+import { exactTime, type TimeContext, timeAgo } from '../shell/words.ts'
 import { renderPaymentTable } from './payment-table.ts'
 
 /** The largest number of payments, and of messages, that the page shows. */
@@ -109,9 +109,7 @@ ${row.amount_credited > 0 && html`<div><dt>Credited</dt><dd>${renderMoney(row.am
 <section class="card"><dl class="facts">
 <div><dt>Issued on</dt><dd>${dateWords(row.issue_date)}</dd></div>
 <div><dt>Due on</dt><dd>${dateWords(row.due_date)}</dd></div>
-<div><dt>Last reminder</dt><dd>${row.chasing_stage === null ? 'None' : STAGE_WORDS[row.chasing_stage]}${
-    row.chasing_last_message_at !== null && html`, ${timeAgo(row.chasing_last_message_at, times)}`
-  }</dd></div>
+<div><dt>Last reminder</dt><dd>${renderLastReminder(row, times)}</dd></div>
 <div><dt>Next reminder</dt><dd>${nextReminderText(row, timezone, view.blockReason)}</dd></div>
 ${renderTimeFact('Paid', row.paid_at, timezone)}${renderTimeFact('Voided', row.voided_at, timezone)}${renderTimeFact('Written off', row.written_off_at, timezone)}
 ${row.external_id !== null && html`<div><dt>External ID</dt><dd translate="no">${row.external_id}</dd></div>`}
@@ -123,6 +121,15 @@ ${history.length > 0 && renderHistory(view)}
 ${payments.length > 0 && renderListSection('Payments', payments, fullList('payments', row), (rows) => renderPaymentTable('Payments', rows))}
 ${renderListSection('Messages', messages, fullList('messages', row), (rows) => renderMessageTable('Messages', rows, times))}`
   return renderPage(frame, { title: `Invoice ${row.number}`, section: '/settings/customers', main })
+}
+
+/** Renders the stage and the time of the last reminder. A courtesy sets no stage, so only its time is shown. */
+function renderLastReminder(
+  { chasing_stage: stage, chasing_last_message_at: at }: InvoiceRow,
+  times: TimeContext,
+): Html {
+  if (at === null) return html`${stage === null ? 'None' : STAGE_WORDS[stage]}`
+  return html`${stage !== null && `${STAGE_WORDS[stage]}, `}${timeAgo(at, times)}`
 }
 
 function fullList(name: 'payments' | 'messages', { id }: InvoiceRow): FullList {

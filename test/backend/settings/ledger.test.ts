@@ -3,8 +3,11 @@ import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { suppressAddress } from '../../../backend/debtors/contactability.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
+import { changeChasingSettings } from '../../../backend/reminders/chasing-settings.ts'
+import { DEFAULT_LADDER } from '../../../backend/reminders/planning/ladder.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
+import { startEngineWithUsers } from '../../fixtures/reminders/engine.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 
 async function openLedger(t: Test) {
@@ -337,6 +340,27 @@ t.test('the page of a reversed payment shows when it was reversed', async (t) =>
   for (const [action, body] of Object.entries(bodies)) {
     matches(t, await again.send('POST', `${path}/${action}`, body), { status: 409, json: repeated })
   }
+})
+
+// Regression: the page showed “None, 3 days ago”.
+t.test('after a courtesy reminder, the page of the invoice shows when it was sent', async (t) => {
+  const { engine, backend, accountId, logInAdmin } = await startEngineWithUsers(t)
+  const ladder = { ...DEFAULT_LADDER, courtesy: -3 }
+  await backend.database.transaction((tx) =>
+    changeChasingSettings(tx, accountId, { ladder }, { actor: OPERATOR, now: backend.now }),
+  )
+  const { id } = await engine.createInvoice('2026-12-04')
+  const lastReminder = async () => {
+    const { text } = await (await logInAdmin()).page(`/settings/invoices/${id}`)
+    return /<dt>Last reminder<\/dt><dd>(.*?)<\/dd>/.exec(text)?.[1]?.replaceAll(/<[^>]*>/g, '')
+  }
+  t.equal(await lastReminder(), 'None')
+  await engine.planAndSendAt('2026-12-01T08:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['null:sent'])
+  backend.now = new Date('2026-12-04T08:00:00.000Z')
+  t.equal(await lastReminder(), '3 days ago')
+  await engine.planAndSendAt('2026-12-08T08:00:00.000Z')
+  t.equal(await lastReminder(), 'Friendly, just now')
 })
 
 // Regression: after an erasure, or if a person had changed nothing, the link led to an empty audit log.
