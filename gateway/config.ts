@@ -50,7 +50,7 @@ export const GATEWAY_SETTINGS = {
     { min: 100, max: 600_000, fallback: '10000' },
   ),
   GATEWAY_QUEUE_WAIT_MS: integer(
-    'A call that is expected to wait longer than this for a connection to a backend is rejected with 503, and does not count against the rate limit.',
+    'A call that is expected to wait longer than this for a connection to a backend is rejected with 503, unless few calls are ahead of it. A rejected call does not count against the rate limit.',
     { min: 10, max: 5_000, fallback: '250' },
   ),
   GATEWAY_CONNECTIONS: integer(

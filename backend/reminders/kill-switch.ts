@@ -25,6 +25,7 @@ export interface KillSwitch {
   readonly reason: string | null
   /** Null if the switch was never used. */
   readonly changedAt: string | null
+  /** The label of the user or operator who last changed the switch; null if the switch was never used. */
   readonly changedBy: string | null
   readonly activationCount: number
 }

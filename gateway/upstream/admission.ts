@@ -52,7 +52,8 @@ const RATE_AT_START = 1
 /** The rate is measured over at least this long. */
 const MEASURED_MS = 100
 /**
- * The weight of a measurement that is lower than the current rate. A higher measurement replaces the rate.
+ * The weight of a measurement that is lower than the current rate. A higher measurement replaces the rate. The rate
+ * therefore rises immediately, but falls slowly, because a low measurement may be due to a short pause.
  */
 const LOWER_RATE_WEIGHT = 0.3
 
