@@ -3,6 +3,7 @@
 import { type Counter, cachedFor, type Durations, type Metrics } from '../shared/process/metrics.ts'
 import type { LastUsed } from './api-keys/last-used.ts'
 import type { OpenDatabase } from './database/open.ts'
+import type { ProblemResponsesOptions } from './http/problem-responses.ts'
 import type { RequestMetrics } from './http/requests.ts'
 import type { HandOverResult } from './mail/mail.ts'
 import { IS_UNSENT } from './messages/cancel-messages.ts'
@@ -13,7 +14,9 @@ import type { Outcome } from './webhooks/outcomes.ts'
 /** How long the queues' metrics are cached, so that several scrapers do not cause more queries. */
 const QUEUES_CACHED_MS = 15_000
 
-export function createRequestMetrics(metrics: Metrics): RequestMetrics {
+export function createRequestMetrics(
+  metrics: Metrics,
+): RequestMetrics & Pick<ProblemResponsesOptions, 'countProblem'> {
   const calls = metrics.counter(
     'receivables_backend_calls_total',
     'Requests, by operation and status of the response.',

@@ -24,8 +24,9 @@ export interface KeyChange {
 }
 
 /**
- * Expiry and addresses take effect with the next request, as a revocation does. With `accountId`, only a key of
- * this account is found. Throws `Problem` `not_found`, `validation_failed`, `key_not_active`.
+ * Changes an active key. A new expiry and new addresses take effect with the next call, as a revocation does. With
+ * `accountId`, only a key of this account is found. Throws `Problem` `not_found`, `validation_failed`,
+ * `key_not_active`.
  */
 export async function changeApiKey(
   tx: Transaction,
@@ -72,7 +73,9 @@ export type GracePeriod = keyof typeof GRACE_PERIODS_MS
 export interface Rotation {
   /** The name of the new key. */
   readonly name: string
+  /** The expiry of the new key. */
   readonly expiresAt: Date | null
+  /** How long the old key can still be used. */
   readonly grace: GracePeriod
 }
 

@@ -7,7 +7,7 @@ import { prepared } from '../database/prepared.ts'
 /** The balance of a debtor in one currency; never summed across currencies. */
 export interface Balance {
   readonly currency: string
-  /** The amount due on open and partially paid invoices. Like the other two sums, it is at most `SUM_MAX`. */
+  /** The amount due on open invoices (see `INVOICE_IS_OPEN`). Like the other two sums, it is at most `SUM_MAX`. */
   outstanding: number
   /** The part of `outstanding` that is past its due date. */
   overdue: number
@@ -52,8 +52,9 @@ export async function readBalances(
 }
 
 /**
- * These conditions contain literals instead of parameters, because a database uses a partial index only if the
- * text of the statement contains the condition of the index.
+ * An invoice with the status `partially_paid` also counts as open. These conditions contain literals instead of
+ * parameters, because a database uses a partial index only if the text of the statement contains the condition of the
+ * index.
  */
 export const INVOICE_IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 export const PAYMENT_IS_UNAPPLIED = sql<SqlBool>`payments.status = 'recorded' and payments.unapplied_amount > 0`

@@ -67,7 +67,10 @@ interface Start extends Position {
 /** A query with the position that its cursor describes; `start` is undefined for the first page. */
 type PositionedQuery = Omit<DirectoryQuery, 'ids' | 'after'> & { readonly start: Start | undefined }
 
-/** Throws `invalid_cursor` if `after` is not a cursor of a list with this order. */
+/**
+ * Throws `invalid_cursor` if `after` does not contain the id of a debtor of the account, or if the list is sorted by
+ * due date or amount and `after` does not contain such a value.
+ */
 export async function listDirectory(
   reader: Reader,
   accountId: string,

@@ -132,7 +132,10 @@ export async function listLargestDebtors(
   return rows.map((row) => ({ debtorId: row.debtor_id, outstanding: Number(row.outstanding) }))
 }
 
-/** Counts active debtors that owe money and cannot be reached. The count stops at `countMax`. */
+/**
+ * Counts active debtors that owe money and cannot be reached by e-mail. The count stops at `countMax`. The table
+ * `debtor_standings` contains only debtors that owe money.
+ */
 export async function countUnreachableDebtorsOwing(
   reader: Reader,
   accountId: string,

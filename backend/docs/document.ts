@@ -1,6 +1,6 @@
 /**
  * Reads the OpenAPI document for the API reference: collects examples and resolves each `$ref` except those to schemas,
- * because the API reference shows the names of schemas. It calls `resolve` to read a schema.
+ * because the API reference shows the names of schemas. To read a schema, the API reference calls `resolve`.
  */
 
 export type Members = Readonly<Record<string, unknown>>
@@ -150,7 +150,8 @@ function readParameter(resolve: Resolve, value: unknown): Parameter {
   const parameter = resolve(value)
   const location = parameter['in']
   if (location !== 'path' && location !== 'query' && location !== 'header') {
-    throw new Error(`the parameter ${textOf(parameter['name'])} is in ${String(location)}`)
+    const name = textOf(parameter['name'])
+    throw new Error(`The parameter ${name} is in ${String(location)}, not in path, query or header`)
   }
   return {
     name: textOf(parameter['name']),

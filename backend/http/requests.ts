@@ -1,18 +1,16 @@
 /** Records metrics of each request, and a span if tracing is on. */
 import type { Request, Server } from '@hapi/hapi'
-import type { Problem } from '../../shared/contract/problem.ts'
 import { continueTrace } from '../../shared/process/trace.ts'
 import type { Span, Tracing } from '../../shared/process/tracing.ts'
 import { requestIdOf } from './problem-responses.ts'
 
 /** Routes outside the API, by the first segment of their path. */
 const AREAS = new Set(['docs', 'internal', 'mail', 'settings'])
-/** Recorded as the status if the gateway closed its connection before the response. */
+/** nginx's status for a client that closed the connection before the response. Here, the client is the gateway. */
 const CLIENT_GONE = 499
 
 export interface RequestMetrics {
   record(operation: string, status: number, seconds: number): void
-  countProblem(problem: Problem): void
 }
 
 export interface RequestsOptions {

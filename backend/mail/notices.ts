@@ -11,7 +11,7 @@ import type { Language } from './wording/languages.ts'
 import type { Stage } from './wording/reminder-words/words.ts'
 import type { Wording } from './wording/wording.ts'
 
-/** The kinds of notices, with the members of their `detail`. Admins can turn off some of them (`notice-choices.ts`). */
+/** The kinds of notices, with the members of their `detail`. Admins can turn off some kinds (`notice-choices.ts`). */
 export interface NoticeDetails {
   /** Sent to the Admins. `subject_id` is the endpoint. */
   readonly 'webhook_endpoint.disabled': {
@@ -66,14 +66,15 @@ export interface NoticeDetails {
     readonly email: string
     /** E.g. `Firefox on Windows`. */
     readonly browser: string
+    /** The IP address from which the person logged in. */
     readonly address: string | null
-    /** Whether this notice reaches the limit of 24 hours, so that further logins are not reported for now. */
+    /** Whether the user has now received the maximum number of these notices for 24 hours, and gets no more for now. */
     readonly is_last: boolean
   }
   /** Sent to a user after several wrong codes that followed the right password. `subject_id` is the user. */
   readonly 'user.wrong_codes': {
     readonly email: string
-    /** The address of the client that sent the last wrong code. */
+    /** The IP address of the client that sent the last wrong code. */
     readonly address: string | null
   }
   /** A reminder as a customer would receive it, sent to the user who requested it. `subject_id` is the user. */
@@ -82,6 +83,7 @@ export interface NoticeDetails {
     readonly stage: Stage
     readonly language: Language
     readonly wording: Wording
+    /** The invoice in the reminder; null for a made-up invoice. */
     readonly invoice_id: string | null
   }
   /** Sent to the Admins. `subject_id` is the inbound message. */

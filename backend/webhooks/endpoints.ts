@@ -218,7 +218,7 @@ export async function deleteEndpoint(
   await failPendingDeliveries(tx, row.id, actionContext.now)
 }
 
-/** Returns endpoints in the order of their creation. */
+/** Returns the endpoints that are not deleted, in the order of their creation. */
 export async function listEndpoints(
   reader: Reader,
   accountId: string,

@@ -31,7 +31,10 @@ export class HeadBuffer extends GrowingBuffer {
     return { bytes, text: bytes.toString('latin1', 0, end) }
   }
 
-  /** Marks the buffered bytes as searched, except the last three: the end of the head may begin there. */
+  /**
+   * Called if `takeHead` has returned undefined. Marks the buffered bytes as searched, except the last three: the end
+   * of the head may begin there.
+   */
   markSearched(): void {
     this.#searchedLength = Math.max(0, this.bytes.length - (END_OF_HEAD.length - 1))
   }

@@ -69,8 +69,8 @@ const JSON_RANGES: readonly string[] = [
 
 /**
  * RFC 9110, section 12.5.1: without the header, or if it is empty, everything is accepted. Otherwise the most
- * specific matching range decides, and a weight of 0 excludes the type. A client may also accept only
- * `application/problem+json`, the media type of problems, because problems are JSON too.
+ * specific matching range decides, and a weight of 0 excludes the type. `application/problem+json`, the media type of
+ * problems, counts as JSON, so a client that accepts only this type is not rejected.
  */
 function acceptsJson(accept: string | undefined): boolean {
   if (accept === undefined || accept === '' || JSON_RANGES.includes(accept)) return true

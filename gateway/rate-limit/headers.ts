@@ -8,8 +8,8 @@ import { type Allowance, secondsToReset, WINDOW_MS } from './limiter.ts'
 const UNKNOWN_ALLOWANCE: readonly string[] = ['x-ratelimit-remaining', '0']
 
 /**
- * Renders the headers; names and values alternate. Without an allowance, e.g. because the gateway does not know the
- * key, only `X-RateLimit-Remaining` is sent, and it is 0.
+ * Renders the headers; names and values alternate. Without an allowance, e.g. because the key is invalid, only
+ * `X-RateLimit-Remaining` is sent, because the contract requires it in every response; its value is then 0.
  */
 export function rateLimitHeaders(allowance: Allowance | undefined): readonly string[] {
   if (allowance === undefined) return UNKNOWN_ALLOWANCE

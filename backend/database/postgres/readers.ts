@@ -56,7 +56,7 @@ interface Group {
 export interface ReadersOptions extends SessionOptions {
   /** The maximum number of connections, at least two. */
   readonly connectionsMax: number
-  /** Called before each read. */
+  /** Called before each read. Throws inside a transaction, which must not read through these connections. */
   readonly assertUsable: () => void
 }
 
@@ -180,7 +180,7 @@ export class PostgresReaders implements DatabaseConnection {
       const rowsAt = await this.#query(connection, group)
       for (const [index, read] of reads.entries()) read.resolve({ rows: rowsAt(index) as never[] })
     } catch (error) {
-      // The full server has rejected this connection, but the group can wait for another, which is open.
+      // The server has rejected this connection because it had too many, but the group can wait for one that is open.
       if (connection.isRejected && this.#usable([connection])[0] !== connection) {
         return this.#putBack(group)
       }
@@ -247,7 +247,8 @@ export class PostgresReaders implements DatabaseConnection {
   }
 
   /**
-   * The first result of an SQL text shows its columns, so that later pages with this text can be read as JSON.
+   * The first result of an SQL text shows its columns. Later pages with this text can then be read as JSON, which costs
+   * less CPU time.
    */
   async #queryPage(
     connection: ReaderConnection,

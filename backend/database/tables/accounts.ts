@@ -33,8 +33,8 @@ export interface AccountRow {
 }
 
 /**
- * One action: who performed it, when, and from which IP address. Rows are only added; an erasure removes the debtor's
- * personal data from `detail`.
+ * One action: who performed it, when, and from which IP address. Rows are never deleted. When the personal data of a
+ * debtor is erased, it is also removed from `detail`.
  */
 export interface AuditRow {
   id: string

@@ -1,4 +1,4 @@
-/** Rows of payments. */
+/** Rows of payments and of their allocations. */
 import { allColumns } from './all-columns.ts'
 
 export interface PaymentRow {

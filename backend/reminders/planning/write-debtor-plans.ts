@@ -80,7 +80,10 @@ async function writeMessages(
   return newMessages.length
 }
 
-/** Records the first state of each message as a transition, and the events of suppressed messages. */
+/**
+ * Records the first state of each message as a transition, and an event for each suppressed message. There is no event
+ * for a message that is only planned.
+ */
 async function recordNewMessages(tx: Transaction, rows: readonly MessageRow[], now: Date) {
   for (const [detail, group] of Map.groupBy(rows, (row) => row.suppression_detail)) {
     await recordTransitions(tx, group, detail ?? 'planned', now)

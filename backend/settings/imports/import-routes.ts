@@ -73,7 +73,9 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
     importContext: { account, chaseOverdue: form.chaseOverdue, actionContext },
     correctsRecords: form.correctsRecords,
   })
+  // The form on the page of the previous step contains how many records the import had recorded by then.
   const recordedBefore = Math.max(0, fields.number('recorded') || 0)
+  // Invoices that were already overdue when they were created, and about which no reminders are sent.
   const oldInvoices = await readOldInvoices(deps.database.read, account.id)
   return {
     json: { ...represent(result), ...representStep(result) },

@@ -32,6 +32,7 @@ import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/payments'
 
+/** A payment with what its form shows, and with the debtor and the time that the preview needs (`Subject`). */
 interface LoadedPayment extends Subject {
   readonly payment: PaymentRow
   /** The ids of the invoices to which part of the payment is already allocated. */
@@ -129,19 +130,19 @@ function renderForm(
   const back = backOf(payment)
   const title = 'Allocate money on account'
   const onAccount = renderMoney(payment.unapplied_amount, payment.currency)
-  const hasNothingToAllocate = invoices.length === 0 || payment.unapplied_amount === 0
+  const isAllocationPossible = invoices.length > 0 && payment.unapplied_amount > 0
   const main = html`<p class="back"><a href="${back.path}">${back.name}</a></p>
 <h1>${title}</h1>
 <p class="lead">${onAccount} of the payment that was received from <span translate="no">${customerName}</span> on ${dateWords(payment.received_on)} is on account.</p>
 ${renderFaults(problem)}
 ${
-  hasNothingToAllocate
-    ? html`<p class="card hint">${payment.unapplied_amount === 0 ? 'The whole payment is allocated.' : `The customer owes nothing in ${payment.currency}.`}</p><p><a class="button" href="${back.path}">Back</a></p>`
-    : html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${csrfField(frame)}${renderIdempotencyKey(entered)}
+  isAllocationPossible
+    ? html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${csrfField(frame)}${renderIdempotencyKey(entered)}
 <fieldset class="card" id="allocations"><legend class="title">Open invoices</legend>
 <p class="hint">The oldest invoices are proposed. Change the amounts as you like. Money that you do not allocate stays on account.</p>
 ${renderFault(problem, 'allocations')}${renderAllocationFields(invoices, today, entered, problem)}</fieldset>
 <p class="row"><button class="primary">Preview</button> <a class="button" href="${back.path}">Cancel</a></p></form>`
+    : html`<p class="card hint">${payment.unapplied_amount === 0 ? 'The whole payment is allocated.' : `The customer owes nothing in ${payment.currency}.`}</p><p><a class="button" href="${back.path}">Back</a></p>`
 }`
   return renderPage(frame, { title, section: '/settings/customers', main })
 }

@@ -55,7 +55,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     async handle({ session }, { database }) {
       const { read } = database
       const { id: accountId } = session.account
-      // The currencies without payment details are read from these totals.
+      // The list of currencies without payment details is read from the account's totals.
       await updateTotalsOf(database, accountId)
       const [details, currenciesWithoutDetails, awaitingApproval] = await Promise.all([
         readPaymentDetails(read, accountId),
@@ -120,8 +120,8 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     path: `${PATH}/{id}`,
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
-    async handle({ session, id }, { database: { read } }) {
-      const details = await getDetails(read, session.account.id, id)
+    async handle({ session, id: currency }, { database: { read } }) {
+      const details = await getDetails(read, session.account.id, currency)
       const values = valuesOf(details)
       return {
         json: represent(details),
@@ -134,9 +134,9 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     path: `${PATH}/{id}/remove`,
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
-    async handle({ session, id, actionContext, performAction }) {
+    async handle({ session, id: currency, actionContext, performAction }) {
       await performAction('payment_details_removed', (tx) =>
-        changePaymentDetails(tx, session.account.id, id, null, actionContext),
+        changePaymentDetails(tx, session.account.id, currency, null, actionContext),
       )
       return { location: PATH }
     },

@@ -92,7 +92,10 @@ export interface WordingView {
   readonly stored: Wording
   /** Whether the account has a wording of its own. */
   readonly isChanged: boolean
-  /** Whether the values were sent, but not saved: `settings.js` then replaces the preview of the saved wording. */
+  /**
+   * Whether the values were sent, but not saved: `settings.js` then shows a preview of these values instead of the
+   * saved wording.
+   */
   readonly isUnsaved: boolean
   /** The number of the invoice in the preview, or '' for a made-up invoice. */
   readonly invoice: string
