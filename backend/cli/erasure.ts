@@ -44,13 +44,13 @@ export const erasureCommands: readonly Command[] = [
         : firstOutcome
       const externalIdNote =
         debtor.external_id === null ? '' : ` Its external_id stays: ${debtor.external_id}.`
-      return {
-        json,
-        text: `Debtor ${ID} ${outcome}${externalIdNote}${isLogEmpty ? '' : TRACES_REMAIN}`,
-      }
+      return { json, text: `Debtor ${ID} ${outcome}${externalIdNote}\n${remainsNote(isLogEmpty)}` }
     },
   }),
 ]
 
-const TRACES_REMAIN =
-  '\nTraces remain in backups, and in the database until it has reused its space and log: docs/operations.md, "Personal data".'
+/** Returns a sentence that says where the data remains after an erasure. */
+function remainsNote(isLogEmpty: boolean): string {
+  const inDatabase = isLogEmpty ? '' : ', and the database until it has reused its space and log'
+  return `Backups that were made before the erasure still contain the data${inDatabase}: docs/operations.md, "Personal data".`
+}
