@@ -97,7 +97,7 @@ const PAGE_STATEMENTS_MAX = 500
 /**
  * Like `prepared`, for the query for a page of a list. `variant` becomes part of the SQL text: the sort, the size
  * of the page, and values with few alternatives, such as a status. A database keeps one plan for each text, and
- * the best plan may depend on such a value, or on the size of the page. All other values must be strings.
+ * the best plan may depend on such a value, or on the size of the page. All other values are passed in `values`.
  */
 export function preparedPage<V extends { readonly [K in keyof V]: string }, F extends object, Row>(
   build: (reader: Reader, values: V, variant: F) => Compilable<Row>,

@@ -35,7 +35,9 @@ export function observeRequests(server: Server, { metrics, tracing }: RequestsOp
     const { traceparent, tracestate } = request.headers
     // Traces begin at gateways. Internal requests of gateways, e.g. health checks, have no trace.
     const trace = continueTrace(asText(traceparent), asText(tracestate))
-    if (trace !== undefined) tracing.record(trace, spanOf(request, status, from, to), [])
+    if (trace === undefined) return
+    const children: readonly Span[] = []
+    tracing.record(trace, spanOf(request, status, from, to), children)
   })
 }
 

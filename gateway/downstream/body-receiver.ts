@@ -50,8 +50,9 @@ export class BodyReceiver {
   }
 
   /**
-   * Begins to receive the body of a call. The caller must pass all bytes that arrive to `read`.
-   * `CallConnection.readBody` describes how the promise settles.
+   * Begins to receive the body of a call. The caller must pass all bytes that arrive to `read`. Rejects with
+   * `Http1Error` if the body is malformed, with `Problem` 503 if memory is used up, with the reason of `call.abort` if
+   * the call is aborted, and with the error that is passed to `fail`.
    */
   receive(call: Call, framing: BodyFraming, limits: BodyLimits, deadline: number): Promise<Body> {
     return new Promise((resolve, reject) => {

@@ -6,6 +6,7 @@ import { type Problem, temporarilyUnavailable } from '../../shared/contract/prob
 import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { Abort } from '../call/abort.ts'
 
+/** The maximum number of waiting pages. */
 const QUEUE_LENGTH_MAX = 1_000
 
 export class PageSlots {

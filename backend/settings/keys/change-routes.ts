@@ -41,7 +41,7 @@ export const keyChangePages: readonly SessionPage[] = [
     expected: {
       texts: ['name', ...RESTRICTION_FIELDS.texts],
       lists: RESTRICTION_FIELDS.lists,
-      acceptsShownValues: true,
+      omitsUnchangedFields: true,
     },
     handle: changeKey,
     async rerender(request, problem, deps) {

@@ -93,7 +93,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     path: PATH,
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
-    expected: { texts: ['currency', ...PAYMENT_FIELDS], acceptsShownValues: true },
+    expected: { texts: ['currency', ...PAYMENT_FIELDS], omitsUnchangedFields: true },
     async handle({ session, fields, actionContext, performAction }) {
       const { id: accountId } = session.account
       const currency = fields.text('currency').trim()

@@ -46,7 +46,7 @@ export const schedulePages: readonly SessionPage[] = [
     },
   },
   {
-    // Settings whose fields were not sent do not change. Because of `acceptsShownValues`, a field that still has the
+    // Settings whose fields were not sent do not change. Because of `omitsUnchangedFields`, a field that still has the
     // value that the form showed at first counts as not sent.
     method: EDIT_METHODS,
     path: PATH,
@@ -57,7 +57,7 @@ export const schedulePages: readonly SessionPage[] = [
       numbers: LADDER_FIELDS,
       lists: ['holidays'],
       texts: ['chase_from', 'reply_to', 'apply_credit'],
-      acceptsShownValues: true,
+      omitsUnchangedFields: true,
     },
     async handle({ session, fields, actionContext, performAction }) {
       const accountId = session.account.id

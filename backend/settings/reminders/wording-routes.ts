@@ -56,7 +56,7 @@ const KEYS: readonly WordingKey[] = STAGES.flatMap((stage) =>
   LANGUAGES.map((language) => ({ stage, language })),
 )
 
-const EXPECTED: Expected = { texts: [...WORDING_FIELDS, 'invoice'], acceptsShownValues: true }
+const EXPECTED: Expected = { texts: [...WORDING_FIELDS, 'invoice'], omitsUnchangedFields: true }
 
 /** The units for `combineTexts`: each text is changed independently of the others. */
 const UNITS = WORDING_FIELDS.map((name) => [name] as const)

@@ -64,10 +64,10 @@ export interface Expected {
    */
   readonly file?: string
   /**
-   * Whether the form may contain the field `SHOWN`, with which fields that a person did not change count as not sent.
+   * Whether the form may contain the field `SHOWN`. If it does, fields that a person did not change count as not sent.
    * A JSON body must not contain `SHOWN`.
    */
-  readonly acceptsShownValues?: true
+  readonly omitsUnchangedFields?: true
   /** Whether the form may contain the field `PASSWORD`. A JSON body must not. */
   readonly acceptsPassword?: boolean
   /** Like `file`, for a binary file. Its content is converted to base64, as in a JSON body. */
@@ -321,7 +321,7 @@ function fieldsOfForm(
   expected: Expected,
 ): Fields {
   const { texts = [], secrets = [], lists: plainLists = [], numbers = [], rows = {} } = expected
-  const { file, acceptsShownValues, acceptsPassword } = expected
+  const { file, omitsUnchangedFields, acceptsPassword } = expected
   const inRows = Object.entries(rows).flatMap(([name, members]) =>
     membersOfRows(members).map((member) => `${name}/${member}`),
   )
@@ -329,7 +329,7 @@ function fieldsOfForm(
   const single = [
     ...['csrf_token', FORM_USER],
     ...[...texts, ...secrets, ...numbers],
-    ...(acceptsShownValues ? [SHOWN] : []),
+    ...(omitsUnchangedFields ? [SHOWN] : []),
     ...(acceptsPassword ? [PASSWORD] : []),
   ]
   const values = new Map<string, string[]>()
