@@ -149,8 +149,9 @@ function textOf({ text, html }: Email): string {
 
 function plainText(text: string | undefined, html = ''): string {
   if (text !== undefined && text.trim() !== '') return truncate(text.trim(), TEXT_CHARS_MAX)
+  // The cut can be before the end tag of a style or script.
   return truncate(html, HTML_CHARS_MAX)
-    .replace(/<(style|script)\b[^>]*>.*?<\/\1\s*>/gis, ' ')
+    .replace(/<(style|script)\b[^>]*>.*?(?:<\/\1\s*>|$)/gis, ' ')
     .replace(/<(?:br|\/p|\/div)\b[^<>]*>/gi, '\n')
     .replace(/<[^<>]*>/g, '')
     .replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|(\w{2,6}));/gi, decodeReference)

@@ -21,7 +21,8 @@ export function previewOf(body: string): string {
     .slice(0, BODY_CHARS_MAX)
     // The cut can separate the two halves of a character, such as an emoji.
     .toWellFormed()
-    .replace(/<(script|style)\b[^>]*>.*?<\/\1\s*>/gis, ' ')
+    // The cut can also be before the end tag of a style or script.
+    .replace(/<(script|style)\b[^>]*>.*?(?:<\/\1\s*>|$)/gis, ' ')
     .replace(/<\/?[a-z!][^<>]*>/gi, ' ')
     .replace(/\s+/g, ' ')
     .trim()

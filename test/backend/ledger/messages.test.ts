@@ -91,6 +91,15 @@ t.test('a message shows its recipient masked and its text without markup', async
   t.equal([...data[0].preview].length, 200)
 })
 
+// Regression: if the end tag was not in the part that is used for the preview, the styles were shown as text.
+t.test('the preview of a message contains none of its styles, however long they are', async (t) => {
+  const testAccount = await openTestAccount(t)
+  const invoice = await testAccount.createInvoice()
+  const body = `<p>We paid.</p><style>${'p { color: red } '.repeat(300)}</style><p>Jansen</p>`
+  await testAccount.insertMessage([invoice], { body })
+  matches(t, (await testAccount.read('/api/v1/messages')).data, [{ preview: 'We paid.' }])
+})
+
 t.test('fields without a value are null', async (t) => {
   const testAccount = await openTestAccount(t)
   const empty = { stage: null, recipient: null, subject: null, body: null, amount_due: null }

@@ -355,6 +355,17 @@ t.test('a reply in HTML only is logged as text', async (t) => {
   matches(t, data, [{ preview: "I'll pay €5 & 😀 \ufffd &foo; &#9999999;" }])
 })
 
+t.test('the logged text of a reply in HTML contains none of its styles', async (t) => {
+  // Regression: if the end tag was not in the part that is read, the styles became text.
+  const service = await startMailService(t)
+  const { id } = await createSentReminder(service)
+  const body = `<p>We paid.</p><style>${'p { color: red }\n'.repeat(1000)}</style><p>Jansen</p>\n`
+  await service.post(reply(id, { body }).replace('text/plain', 'text/html'))
+  const { read } = service.testAccount.backend.database
+  const query = read.selectFrom('messages').select('body').where('status', '=', 'received')
+  t.strictSame(await query.execute(), [{ body: 'We paid.' }])
+})
+
 t.test('an automatic response does not count as a reply', async (t) => {
   const service = await startMailService(t)
   const { debtor, id } = await createSentReminder(service)
