@@ -55,7 +55,7 @@ export const newInvoicePages: readonly SessionPage[] = [
       const { session, query, now } = request
       rejectIfReadOnly(session)
       if (!query.has('debtor_id')) {
-        return renderPickCustomer(database.read, request, query.get('q')?.trim() ?? '', {
+        return renderPickCustomer(database, request, query.get('q')?.trim() ?? '', {
           title: 'Enter an invoice',
           question: 'Which customer owes the invoice?',
           path: `${PATH}/new`,

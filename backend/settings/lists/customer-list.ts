@@ -72,6 +72,7 @@ export const customerListPages: readonly SessionPage[] = [
     async handle(request, deps) {
       const { read } = deps.database
       const { account } = request.session
+      await updateTotalsOf(deps.database, account.id)
       const parsed = await parse(request, read)
       const csv = { name: 'customers', today: parsed.query.today, head: CSV_HEAD } as const
       return respondWithCsv(request, deps, csv, async (after) => {

@@ -1,9 +1,10 @@
 /** The page on which the user selects a customer, before a form that was not opened from a customer's page. */
 import { todayIn } from '../../calendar/calendar.ts'
-import type { Reader } from '../../database/tables.ts'
+import type { Database } from '../../database/database.ts'
 import { readBalances } from '../../debtors/balances.ts'
 import { listDirectory } from '../../debtors/directory.ts'
 import { findDebtorsByWords } from '../../debtors/find-debtors.ts'
+import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
 import { html } from '../../html/html.ts'
 import { renderPage } from '../shell/layout.ts'
 import { renderSums } from '../shell/ledger-words.ts'
@@ -25,13 +26,15 @@ export interface CustomerPicker {
 }
 
 export async function renderPickCustomer(
-  reader: Reader,
+  database: Database,
   { session, now }: SessionRequest,
   search: string,
   { title, question, path }: CustomerPicker,
 ): Promise<Response> {
   const { id: accountId, timezone } = session.account
   const today = todayIn(timezone, now)
+  const reader = database.read
+  await updateTotalsOf(database, accountId)
   const found =
     search === '' ? undefined : await findDebtorsByWords(reader, accountId, search, FOUND_MAX)
   // Only the sort by the amount owed needs a currency.

@@ -83,7 +83,7 @@ function withCustomerPicker(handle: SessionPage['handle']): SessionPage['handle'
     const { query } = request
     if (query.has('debtor_id') || query.has('invoice_id')) return handle(request, deps)
     const search = query.get('q')?.trim() ?? ''
-    return renderPickCustomer(deps.database.read, request, search, {
+    return renderPickCustomer(deps.database, request, search, {
       title: 'Record a payment',
       question: 'Who paid?',
       path: action.paths.form,

@@ -354,6 +354,18 @@ t.test(
   },
 )
 
+// Regression: search terms and due amounts are updated by a worker, for which only the list itself did not wait.
+t.test('a CSV and the choice of a customer contain changes of the last second', async (t) => {
+  const { createDebtor, createInvoice, csv, ada } = await startWithLists(t)
+  const globex = await createDebtor('Globex GmbH')
+  await createInvoice(globex, 'G-1', '2026-11-01', 100)
+  const [, line = ''] = await csv('customers.csv?view=owing')
+  t.ok(line.startsWith('Globex GmbH,'))
+  await createDebtor('Initech Ltd')
+  const { text } = await ada.page('/settings/payments/new?q=initech')
+  matches(t, text, containing('Initech Ltd'))
+})
+
 t.test('each download of a list is in the audit log', async (t) => {
   // Regression: a person could download the data of all customers without a trace.
   const { ada, csv } = await startWithLists(t)
