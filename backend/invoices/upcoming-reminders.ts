@@ -3,7 +3,7 @@
  * stored these times in the invoices, so reading them is much faster than computing a preview of the reminders.
  */
 import { type SqlBool, sql } from 'kysely'
-import { addDays, todayIn } from '../calendar/calendar.ts'
+import { addDays, startOfDay, todayIn } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { AccountRow } from '../database/tables.ts'
 
@@ -62,8 +62,9 @@ export interface UpcomingDays {
 }
 
 /**
- * Counts the debtors to be reminded on each of the next days, in the reminders about the `max` invoices with the
- * earliest times. Debtors are counted rather than invoices, because a debtor receives at most one reminder a day.
+ * Counts the debtors to be reminded today and on the following days, `days` in total, in the reminders about the `max`
+ * invoices with the earliest times. Debtors are counted rather than invoices, because a debtor receives at most one
+ * reminder a day.
  */
 export async function countUpcomingDebtors(
   reader: Reader,
@@ -71,9 +72,9 @@ export async function countUpcomingDebtors(
   now: Date,
   { days: dayCount, max }: { readonly days: number; readonly max: number },
 ): Promise<UpcomingDays> {
-  const until = new Date(now.getTime() + dayCount * 86_400_000)
-  const { reminders, isTruncated } = await listUpcomingReminders(reader, id, until, max)
   const today = todayIn(timezone, now)
+  const until = startOfDay(addDays(today, dayCount), timezone)
+  const { reminders, isTruncated } = await listUpcomingReminders(reader, id, until, max)
   const debtors = new Map<string, Set<string>>()
   // Many reminders have the same time, so the day of each time is computed only once.
   for (const [at, atThisTime] of Map.groupBy(reminders, (reminder) => reminder.at)) {

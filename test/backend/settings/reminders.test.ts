@@ -4,6 +4,7 @@ import { getAccount } from '../../../backend/accounts/accounts.ts'
 import { addDays } from '../../../backend/calendar/calendar.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
 import { createInvoice } from '../../../backend/invoices/invoices.ts'
+import { countUpcomingDebtors } from '../../../backend/invoices/upcoming-reminders.ts'
 import { reminderPages } from '../../../backend/settings/reminders/reminder-routes.ts'
 import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
@@ -409,6 +410,23 @@ t.test('a Member can read all pages of reminders, but not decide or change anyth
     matches(t, await mia.send(method, `/settings/${path}`, {}), { status: 403 }, path)
   }
   t.equal((await mia.page(`/settings/approvals/${messageId}/approve`)).status, 403)
+})
+
+// Regression: a reminder on the eighth day, before the present time of day, made Home say that not all were counted.
+t.test('the count of the reminders of some days ends with the last of these days', async (t) => {
+  const { engine, backend, accountId } = await startEngineWithUsers(t)
+  for (const dueOn of ['2026-11-22', '2026-11-28']) await engine.createInvoice(dueOn)
+  await engine.plan('2026-11-24T10:15:00.000Z')
+  const { read } = backend.database
+  const account = await getAccount(read, accountId)
+  const count = (days: number) => countUpcomingDebtors(read, account, backend.now, { days, max: 1 })
+  const week = await count(7)
+  t.strictSame(
+    week.days.filter(({ debtors }) => debtors > 0),
+    [{ date: '2026-11-25', debtors: 1 }],
+  )
+  t.equal(week.isTruncated, false)
+  t.equal((await count(8)).isTruncated, true)
 })
 
 // Regression: the page was empty after five seconds if many customers owe something.
