@@ -2,6 +2,7 @@
  * Predicts the messages of the next days, on the assumption that nothing changes and that approvals are given
  * immediately. The prediction includes messages that a safety rail would block, with the reason.
  */
+import { addDays, startOfDay, todayIn } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow, MessageStatus, ReminderStage } from '../database/tables.ts'
 import { IS_UNSENT } from '../messages/cancel-messages.ts'
@@ -54,7 +55,10 @@ const DEBTORS_PER_BATCH = 200
 /** Limits the steps of the prediction for one debtor. A year of reminders needs far fewer steps. */
 const STEPS_MAX = 400
 
-/** Returns the messages in the order in which they would be sent. */
+/**
+ * Returns the messages from `now` to the end of the day that is `days` days later, in the order in which they would be
+ * sent. Days are those of the account's time zone.
+ */
 export async function previewReminders(
   reader: Reader,
   accountId: string,
@@ -63,7 +67,8 @@ export async function previewReminders(
 ): Promise<PreviewedMessage[]> {
   const account = (await readChasingAccounts(reader, [accountId])).get(accountId)
   if (account === undefined) return []
-  const until = new Date(now.getTime() + days * 86_400_000)
+  const { timezone } = account.row
+  const until = startOfDay(addDays(todayIn(timezone, now), days + 1), timezone)
   const messages: PreviewedMessage[] = []
   let after = ''
   for (;;) {
@@ -112,7 +117,7 @@ function predictMessages(
       const shown = shownRefusal(debtor, account, chased, nextRefusal, at)
       predicted.push(describePlanned(debtor, chased, next, shown))
       chased = afterMessage(chased, next, nextRefusal)
-    } else if (plan.planAgainAt === null || plan.planAgainAt > until) {
+    } else if (plan.planAgainAt === null || plan.planAgainAt >= until) {
       break
     } else {
       at = plan.planAgainAt

@@ -50,7 +50,8 @@ export function reminderPages(pageWaitMs = PAGE_WAIT_MS): readonly SessionPage[]
         const scheduled =
           preview === undefined
             ? await countUpcomingDebtors(read, session.account, now, {
-                days,
+                // Today, and the days that the preview covers after it.
+                days: days + 1,
                 max: SCHEDULED_INVOICES_MAX,
               })
             : undefined

@@ -28,7 +28,7 @@ const SHOWN_ALONE_MAX = 500
 export interface RemindersView {
   readonly session: Session
   readonly now: Date
-  /** How many days the preview covers. */
+  /** The preview covers today and so many days after it. */
   readonly daysAhead: number
   /** The only day that the page shows; undefined for all days. */
   readonly day: string | undefined
@@ -52,7 +52,8 @@ interface Day {
   readonly date: string
   /** The messages to be sent on this day. */
   readonly messages: readonly PreviewedMessage[]
-  readonly isPast: boolean
+  /** Whether the preview does not cover this day, because it has passed or is after the last day. */
+  readonly isOutside: boolean
   readonly isToday: boolean
   readonly isDayOff: boolean
   readonly isHoliday: boolean
@@ -151,7 +152,7 @@ function daysOf(
     return {
       date,
       messages: byDay.get(date) ?? [],
-      isPast: date < today,
+      isOutside: date < today || date > last,
       isToday: date === today,
       isDayOff: isHoliday || weekdayOf(date) > 4,
       isHoliday,
@@ -171,10 +172,10 @@ function renderCalendar(days: readonly Day[], chosen: string | undefined): Html 
 }
 
 function renderDay(
-  { date, messages, isPast, isToday, isDayOff, isHoliday }: Day,
+  { date, messages, isOutside, isToday, isDayOff, isHoliday }: Day,
   chosen: string | undefined,
 ): Html {
-  const classes = `${isPast ? ' past' : ''}${isToday ? ' today' : ''}${isDayOff ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
+  const classes = `${isOutside ? ' outside' : ''}${isToday ? ' today' : ''}${isDayOff ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
   const name = html`<time datetime="${date}"${isToday && html` aria-current="date"`}><span class="unseen">${isToday && 'Today, '}${longDay(date)}</span><span aria-hidden="true">${Number(date.slice(8))}${date.endsWith('-01') && html` <span class="month">${monthName(date)}</span>`}</span></time>`
   if (messages.length === 0) {
     return html`<li class="day${classes}">${name}${isHoliday && html`<span class="hint">Holiday</span>`}</li>`

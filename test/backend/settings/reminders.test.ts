@@ -429,6 +429,23 @@ t.test('the count of the reminders of some days ends with the last of these days
   t.equal((await count(8)).isTruncated, true)
 })
 
+// Regression: the last day ended at the present time of day, so in the morning the calendar showed no reminder on it.
+t.test('the preview covers the whole of its last day', async (t) => {
+  const { engine, backend, logInAdmin } = await startEngineWithUsers(t)
+  const { id } = await engine.createInvoice('2026-12-05')
+  const { debtor_id } = await engine.createInvoice('2026-12-06')
+  await engine.plan('2026-11-24T06:00:00.000Z')
+  const ada = await logInAdmin()
+  const { json } = await ada.get('/settings/reminders')
+  matches(t, json['data'], [{ at: '2026-12-08T07:00:00.000Z', invoices: [{ id }] }])
+  const { text } = await ada.page('/settings/reminders')
+  matches(t, text, /class="day busy"><a href="\/settings\/reminders\?day=2026-12-08#/)
+  matches(t, text, /class="day outside"><time datetime="2026-12-09">/)
+  backend.now = new Date('2026-11-25T06:00:00.000Z')
+  const tomorrow = await (await logInAdmin()).get('/settings/reminders')
+  matches(t, tomorrow.json['data'], [{ invoices: [{ id }] }, { debtor_id }])
+})
+
 // Regression: the page was empty after five seconds if many customers owe something.
 t.test(
   'before the preview is computed, the page counts the customers with a reminder',
