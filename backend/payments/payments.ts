@@ -156,7 +156,8 @@ export async function recordPayment(
 /** Throws `duplicate_external_id`. */
 async function insertPayment(tx: Transaction, payment: PaymentRow): Promise<void> {
   if (payment.external_id !== null && isPostgres(tx)) {
-    // Another transaction may insert a payment with this external id at the same time.
+    // Another transaction may insert a payment with this external id at the same time. A statement that is not prepared
+    // has a savepoint, so a violation does not abort the transaction (see `TransactionConnection`).
     await insertWithUniqueExternalId(tx, 'payments', payment, () =>
       tx.insertInto('payments').values(payment).execute(),
     )
@@ -185,8 +186,8 @@ interface RequestedShares {
 
 /**
  * Locks the debtor, and determines the shares of the invoices that the request names or, for `oldest_first`, of all
- * open invoices. For `debtor`, there are no shares yet. Statements that are sent together run in their order; the first
- * one locks the debtor.
+ * open invoices. For `debtor`, there are no shares yet. Statements that are sent together run in their order: the
+ * debtor is locked before anything is read that another transaction may change.
  */
 async function readRequestedShares(
   tx: Transaction,
