@@ -2,12 +2,17 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { setApplyCredit } from '../../backend/accounts/apply-credit.ts'
+import { OPERATOR } from '../../backend/accounts/audit.ts'
+import { openDatabase } from '../../backend/database/open.ts'
 import { matches } from '../fixtures/matches.ts'
 import { checkPayments, type Invariant } from '../fixtures/payments/checker.ts'
 import { failpointKey, failpointsEnv } from '../fixtures/payments/failpoints.ts'
 import { readHistory } from '../fixtures/payments/history.ts'
 import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
 import { MUTANTS, mutantEnv } from '../fixtures/payments/mutants.ts'
+import { call } from '../fixtures/service/call.ts'
+import { SILENT } from '../fixtures/service/database.ts'
 
 /** The invariant that each bug breaks. A bug may break other invariants too. */
 const BREAKS: Readonly<Record<string, Invariant>> = {
@@ -35,7 +40,7 @@ t.test('an expected invariant is listed for every bug', async (t) => {
 
 t.test('the checker finds no violation in the backend without bugs', async (t) => {
   const ledger = await openLedger(t)
-  await makeCalls(ledger)
+  t.equal(await makeCalls(ledger), 409)
   const { violations, figures } = await ledger.check()
   t.strictSame(violations, [])
   matches(t, figures, { intents: 6, acknowledged: 4, payments: 4, duplicates: 0 })
@@ -69,9 +74,9 @@ t.test('the checker detects a caller that uses a new key for a retry', async (t:
 
 /**
  * Makes concurrent calls, repeats, calls with another body, and rejected calls. Each bug affects at least one of these
- * calls.
+ * calls. Returns the status of the last call.
  */
-async function makeCalls(ledger: Ledger): Promise<void> {
+async function makeCalls(ledger: Ledger): Promise<number> {
   const invoiceId = await ledger.invoice(10_000)
   const payer = ledger.payer('one')
   const other = ledger.payer('other')
@@ -87,4 +92,31 @@ async function makeCalls(ledger: Ledger): Promise<void> {
   // The second of these calls is rejected, because its external id exists already.
   await payer.send({ ...intent(5, 500), externalId: 'bank-1' })
   await payer.send({ ...intent(6, 500), externalId: 'bank-1' })
+  return await makeCallThatIsRejectedAfterWrites(ledger, invoiceId, 'bank-1')
+}
+
+/**
+ * Pays the debtor's oldest invoice, with an external id that exists already. Before the external id is checked, the
+ * invoice is updated, because the event of the update reads the invoice's lines.
+ */
+async function makeCallThatIsRejectedAfterWrites(
+  { system, databasePath, accountId, apiKey: key }: Ledger,
+  invoiceId: string,
+  external_id: string,
+): Promise<number> {
+  const database = await openDatabase({
+    url: `sqlite:${databasePath}`,
+    log: SILENT,
+    openedBy: 'operator',
+  })
+  const actionContext = { actor: OPERATOR, now: new Date() }
+  await database.transaction((tx) => setApplyCredit(tx, accountId, 'oldest_first', actionContext))
+  await database.close()
+  const { json: invoice } = await call(`${system.url}/api/v1/invoices/${invoiceId}`, { key })
+  const { status } = await call(`${system.url}/api/v1/payments`, {
+    key,
+    headers: { 'idempotency-key': 'key-7' },
+    body: { debtor_id: invoice.debtor_id, amount: 500, currency: 'EUR', external_id },
+  })
+  return status
 }
