@@ -258,7 +258,8 @@ export class WriteQueue {
       const total = ofAccount.reduce((sum, { ms }) => sum + ms, 0)
       // The time of jobs that ran at the same time is shared equally, so a slow one is known only when fewer jobs run with
       // it. The number of jobs therefore grows step by step.
-      const max = Math.max(CONCURRENT_INITIAL, 2 * outcomes.length)
+      const previous = this.#jobsInSlowMs.get(key) ?? 0
+      const max = Math.max(CONCURRENT_INITIAL, previous, 2 * outcomes.length)
       this.#jobsInSlowMs.set(key, Math.min((SLOW_MS / total) * ofAccount.length, max))
     }
   }
