@@ -1,9 +1,10 @@
 /**
  * Readers of one SQLite file. The round trip to SQLite's thread takes several times as long as a small read, and the
  * transfer of each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text of
- * arrays (with the names of the columns, the JSON would be twice as long), and reads of one turn of the event loop with the same SQL text are sent as one statement. This statement receives the
- * parameters of all reads as JSON and runs the query once for all reads with equal parameters. For pages of lists, it
- * contains one subquery for each different page instead.
+ * arrays (with the names of the columns, the JSON would be twice as long). Reads of one turn of the event loop with the
+ * same SQL text are sent as one statement. This statement receives the parameters of all reads as JSON and runs the
+ * query once for all reads with equal parameters. For pages of lists, it contains one subquery for each different page
+ * instead.
  */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'

@@ -77,7 +77,7 @@ export class WriteQueue {
   readonly #waiting = new FairQueue<QueuedJob, TransactionScope['accountId']>()
   /** The account whose job started last. */
   #lastAccount: TransactionScope['accountId']
-  /** How many jobs of an account would take `SLOW_MS` together, according to its last jobs: less than 1 if these were slow. */
+  /** How many jobs of an account would take `SLOW_MS` together, by its last jobs: less than 1 if these were slow. */
   readonly #jobsInSlowMs = new LRUCache<string, number>({ max: ACCOUNTS_MAX })
   #draining: Promise<void> | undefined
   #closed = false
@@ -256,8 +256,8 @@ export class WriteQueue {
   #recordDurations(outcomes: readonly JobOutcome<QueuedJob>[]): void {
     for (const [key, ofAccount] of Map.groupBy(outcomes, ({ job }) => keyOf(job.accountId))) {
       const total = ofAccount.reduce((sum, { ms }) => sum + ms, 0)
-      // The time of jobs that ran at the same time is shared equally, so a slow one is known only when fewer jobs run with
-      // it. The number of jobs therefore grows step by step.
+      // The time of jobs that ran at the same time is shared equally, so a slow job is recognized only when fewer jobs
+      // run with it. The number of jobs therefore grows step by step.
       const previous = this.#jobsInSlowMs.get(key) ?? 0
       const max = Math.max(CONCURRENT_INITIAL, previous, 2 * outcomes.length)
       this.#jobsInSlowMs.set(key, Math.min((SLOW_MS / total) * ofAccount.length, max))
