@@ -8,7 +8,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { Position } from '../lists/keyset.ts'
 import { canonicalJson } from '../validation/json.ts'
 
-export interface ListQuery {
+export interface CursorScope {
   readonly accountId: string
   readonly operationId: string
   readonly sort: string
@@ -22,18 +22,18 @@ const MAC_BYTES = 16
 /** Signs with the first key. `verifyCursor` accepts all keys, so that cursors stay valid after a rotation of keys. */
 export function signCursor(
   [key]: readonly Buffer[],
-  listQuery: ListQuery,
+  scope: CursorScope,
   { value, id }: Position,
 ): string {
   assert(key !== undefined, 'There is no key to sign with')
   const payload = Buffer.from(JSON.stringify({ v: VERSION, k: [value, id] }))
-  return Buffer.concat([payload, macOf(key, listQuery, payload)]).toString('base64url')
+  return Buffer.concat([payload, macOf(key, scope, payload)]).toString('base64url')
 }
 
-/** Throws `invalid_cursor` for a cursor that `signCursor` did not create with one of `keys` for this list query. */
+/** Throws `invalid_cursor` for a cursor that `signCursor` did not create with one of `keys` for this scope. */
 export function verifyCursor(
   keys: readonly Buffer[],
-  listQuery: ListQuery,
+  scope: CursorScope,
   cursor: string,
 ): Position {
   const bytes = Buffer.from(cursor, 'base64url')
@@ -43,7 +43,7 @@ export function verifyCursor(
   const isGenuine =
     bytes.toString('base64url') === cursor &&
     sentMac.length === MAC_BYTES &&
-    keys.some((key) => timingSafeEqual(sentMac, macOf(key, listQuery, payload)))
+    keys.some((key) => timingSafeEqual(sentMac, macOf(key, scope, payload)))
   const position = isGenuine ? positionIn(payload) : undefined
   if (position !== undefined) return position
   throw new Problem(
@@ -58,8 +58,8 @@ function positionIn(payload: Buffer): Position | undefined {
   return content.v === VERSION ? { value, id } : undefined
 }
 
-function macOf(key: Buffer, listQuery: ListQuery, payload: Buffer): Buffer {
-  const { accountId, operationId, sort, filters } = listQuery
+function macOf(key: Buffer, scope: CursorScope, payload: Buffer): Buffer {
+  const { accountId, operationId, sort, filters } = scope
   return createHmac('sha256', key)
     .update(canonicalJson([accountId, operationId, sort, filters]))
     .update('\n')

@@ -92,12 +92,12 @@ export function listOperation<S extends QuerySchema, Row extends ListRow>(
       } = parseQuery(pagingSchema, sent.filter(isPaging))
       const { column, direction } = sort
       const accountId = call.caller.account.id
-      const listQuery = { accountId, operationId, sort: `${column} ${direction}`, filters }
-      const after = cursor === undefined ? undefined : verifyCursor(cursorKeys, listQuery, cursor)
+      const cursorScope = { accountId, operationId, sort: `${column} ${direction}`, filters }
+      const after = cursor === undefined ? undefined : verifyCursor(cursorKeys, cursorScope, cursor)
       const request = { filters, sort, limit, after }
       const { rows, hasMore } = await readRows(options, read, call, request)
       const last = hasMore ? rows.at(-1) : undefined
-      const next = last && signCursor(cursorKeys, listQuery, positionOf(last, column))
+      const next = last && signCursor(cursorKeys, cursorScope, positionOf(last, column))
       const body = {
         object: 'list',
         data: await options.render(read, call, rows),

@@ -53,7 +53,7 @@ export function startLedgerTotals({ database, log }: LedgerTotalsOptions): Worke
 }
 
 /** Processes at most one batch of the account's logged changes. The worker processes the rest. */
-export async function updateTotalsOf(database: Database, accountId: string): Promise<void> {
+export async function updateAccountTotals(database: Database, accountId: string): Promise<void> {
   if (!(await hasChanges(database.read, accountId))) return
   await database.transaction((tx) => updateBatch(tx, accountId))
 }

@@ -4,7 +4,7 @@ import { oncePerTransaction } from '../database/once-per-transaction.ts'
 import { prepared } from '../database/prepared.ts'
 import { nextStamp } from '../database/stamp.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
-import type { InvoiceRow, LazyInvoiceRow } from '../database/tables.ts'
+import type { InvoiceRow, InvoiceRowWithOptionalLines } from '../database/tables.ts'
 import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
 import { renderInvoice } from './representation.ts'
@@ -14,7 +14,7 @@ export type InvoiceChange = Partial<
 >
 
 /** Writes a change to an invoice, and records `event` if it is not null. The caller must have locked the debtor. */
-export async function changeInvoice<Row extends LazyInvoiceRow>(
+export async function changeInvoice<Row extends InvoiceRowWithOptionalLines>(
   tx: Transaction,
   before: Row,
   change: InvoiceChange,
@@ -34,7 +34,7 @@ export async function changeInvoice<Row extends LazyInvoiceRow>(
  * Omits the columns that keep their values. SQLite rewrites an index entry whenever an update names one of the
  * index's columns, even if the value is the same, and several indexes of invoices contain the status.
  */
-function changedColumns(before: LazyInvoiceRow, change: InvoiceChange): InvoiceChange {
+function changedColumns(before: InvoiceRowWithOptionalLines, change: InvoiceChange): InvoiceChange {
   const changed: Partial<InvoiceRow> = { ...change }
   for (const name of INVOICE_COLUMNS) if (changed[name] === before[name]) delete changed[name]
   return changed
@@ -43,8 +43,8 @@ function changedColumns(before: LazyInvoiceRow, change: InvoiceChange): InvoiceC
 /** Records an event with the invoice before and after a change that `changeInvoice` has written. */
 export async function recordInvoiceEvent(
   tx: Transaction,
-  before: LazyInvoiceRow,
-  row: LazyInvoiceRow,
+  before: InvoiceRowWithOptionalLines,
+  row: InvoiceRowWithOptionalLines,
   type: EventType,
   now: Date,
 ): Promise<void> {
@@ -58,7 +58,7 @@ export async function recordInvoiceEvent(
   await recordEvent(tx, event, now)
 }
 
-async function withLines(tx: Transaction, row: LazyInvoiceRow): Promise<InvoiceRow> {
+async function withLines(tx: Transaction, row: InvoiceRowWithOptionalLines): Promise<InvoiceRow> {
   return { ...row, line_items: row.line_items ?? (await readLines(tx, row.id)) }
 }
 

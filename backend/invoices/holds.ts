@@ -5,7 +5,7 @@
  * hold has no effect and is stored in `chasing_hold` and `chasing_hold_until`; it applies again when the dispute is
  * resolved or the payment is reversed.
  */
-import type { InvoiceRow, LazyInvoiceRow } from '../database/tables.ts'
+import type { InvoiceRow, InvoiceRowWithOptionalLines } from '../database/tables.ts'
 
 /** Values of `invoices.chasing_blocked_reason`. */
 export const DISPUTED = 'disputed'
@@ -29,7 +29,7 @@ export const BLOCKED_BY_DISPUTE = {
  * Returns the hold that applies to the invoice, or the stored hold if the invoice is disputed. For a fully paid invoice
  * that is not disputed, returns no hold: the caller must read the stored hold itself.
  */
-export function holdOf(invoice: LazyInvoiceRow): Hold {
+export function holdOf(invoice: InvoiceRowWithOptionalLines): Hold {
   const { chasing_blocked_reason: reason, chasing_next_action_at: until } = invoice
   if (invoice.disputed_at !== null) {
     return {
@@ -47,7 +47,7 @@ export function holdOf(invoice: LazyInvoiceRow): Hold {
  * Returns the hold to store when the invoice is fully paid: the decision of a person, but not the pause after
  * a payment.
  */
-export function holdAfterFullPayment(invoice: LazyInvoiceRow): Hold {
+export function holdAfterFullPayment(invoice: InvoiceRowWithOptionalLines): Hold {
   const hold = holdOf(invoice)
   return hold.chasing_hold === PAYMENT_RECEIVED ? NO_HOLD : hold
 }

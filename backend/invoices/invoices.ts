@@ -7,7 +7,7 @@ import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
-import type { DebtorRow, InvoiceRow, LazyInvoiceRow } from '../database/tables.ts'
+import type { DebtorRow, InvoiceRow, InvoiceRowWithOptionalLines } from '../database/tables.ts'
 import { findDebtorIdByExternalId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { recordEvent, selectEnabledOrPausedEndpoints } from '../events/events.ts'
 import { UNINDEXED_ACCOUNT_ID } from '../lists/keyset.ts'
@@ -248,7 +248,7 @@ export async function findInvoicesToSettle(
   reader: Reader,
   accountId: string,
   ids: readonly string[],
-): Promise<LazyInvoiceRow[]> {
+): Promise<InvoiceRowWithOptionalLines[]> {
   // For one invoice, checking whether its lines are needed would usually take longer than reading them.
   if (ids.length === 1) return await readInvoices(reader, { accountId, ids })
   return await readInvoicesToSettle(reader, { accountId, ids })
@@ -284,7 +284,7 @@ export async function findOpenInvoices(
   accountId: string,
   debtorId: string,
   currency: string,
-): Promise<LazyInvoiceRow[]> {
+): Promise<InvoiceRowWithOptionalLines[]> {
   return await reader
     .selectFrom('invoices')
     .select(COLUMNS_WITHOUT_LINES)

@@ -1,6 +1,6 @@
 /** Updates an invoice when a payment is allocated to it. The caller must have locked the debtor. */
 import type { Transaction } from '../database/database.ts'
-import type { InvoiceStatus, LazyInvoiceRow } from '../database/tables.ts'
+import type { InvoiceRowWithOptionalLines, InvoiceStatus } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
 import { holdAfterFullPayment, holdOf, PAYMENT_RECEIVED } from './holds.ts'
 
@@ -17,10 +17,10 @@ export function isPayable(status: InvoiceStatus): boolean {
  */
 export async function addToAmountPaid(
   tx: Transaction,
-  invoice: LazyInvoiceRow,
+  invoice: InvoiceRowWithOptionalLines,
   amount: number,
   now: Date,
-): Promise<LazyInvoiceRow> {
+): Promise<InvoiceRowWithOptionalLines> {
   const amountDue = invoice.amount_due - amount
   const state = amountDue === 0 ? paidInFull(invoice, now) : partiallyPaid(invoice, now)
   const change = { amount_paid: invoice.amount_paid + amount, amount_due: amountDue, ...state }
@@ -30,7 +30,7 @@ export async function addToAmountPaid(
 }
 
 /** Returns the change to an invoice that payments, credits or both have settled, so that nothing is due on it. */
-export function paidInFull(invoice: LazyInvoiceRow, now: Date) {
+export function paidInFull(invoice: InvoiceRowWithOptionalLines, now: Date) {
   return {
     status: 'paid',
     paid_at: now.toISOString(),
@@ -43,7 +43,7 @@ export function paidInFull(invoice: LazyInvoiceRow, now: Date) {
 }
 
 function partiallyPaid(
-  invoice: LazyInvoiceRow,
+  invoice: InvoiceRowWithOptionalLines,
   now: Date,
 ): InvoiceChange & { status?: 'partially_paid' } {
   // A written-off invoice remains written off until it is paid in full.

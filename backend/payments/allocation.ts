@@ -3,7 +3,7 @@
  * read the invoices.
  */
 import { Problem } from '../../shared/contract/problem.ts'
-import type { LazyInvoiceRow } from '../database/tables.ts'
+import type { InvoiceRowWithOptionalLines } from '../database/tables.ts'
 import { isPayable } from '../invoices/settlement.ts'
 import { byDueDate } from '../on-account/cover.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
@@ -12,14 +12,14 @@ import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.
 export interface TargetInvoice {
   /** The JSON pointer of the object in the body that names the invoice; empty if this is the whole body. */
   readonly pointer: string
-  readonly invoice: LazyInvoiceRow
+  readonly invoice: InvoiceRowWithOptionalLines
   /** If it is undefined, the whole payment is allocated, up to the amount due. */
   readonly amount: number | undefined
 }
 
 /** The part of a payment that is allocated to one invoice. */
 export interface Share {
-  readonly invoice: LazyInvoiceRow
+  readonly invoice: InvoiceRowWithOptionalLines
   /** 0 if nothing was due on the invoice. */
   readonly amount: number
 }
@@ -62,7 +62,7 @@ export function allocate(
 export function applyOldestFirst(
   payment: Pick<PaymentToAllocate, 'amount'>,
   shares: readonly Share[],
-  open: readonly LazyInvoiceRow[],
+  open: readonly InvoiceRowWithOptionalLines[],
 ): Share[] {
   const byId = new Map(shares.map((share) => [share.invoice.id, share]))
   let remaining = shares.reduce((rest, { amount }) => rest - amount, payment.amount)

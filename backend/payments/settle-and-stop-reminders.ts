@@ -1,5 +1,5 @@
 import type { Transaction } from '../database/database.ts'
-import type { DebtorRow, InvoiceStatus, LazyInvoiceRow } from '../database/tables.ts'
+import type { DebtorRow, InvoiceRowWithOptionalLines, InvoiceStatus } from '../database/tables.ts'
 import { together } from '../database/together.ts'
 import { addToAmountPaid } from '../invoices/settlement.ts'
 import {
@@ -18,7 +18,7 @@ export interface Effects {
 }
 
 export function effectsOf(
-  invoices: readonly LazyInvoiceRow[],
+  invoices: readonly InvoiceRowWithOptionalLines[],
   stopped: readonly StoppedMessages[],
 ): Effects {
   return {
@@ -41,7 +41,7 @@ export async function settleAndStopReminders(
   now: Date,
   detail: string,
   unsent?: readonly UnsentMessage[],
-): Promise<{ invoices: readonly LazyInvoiceRow[]; stopped: StoppedMessages[] }> {
+): Promise<{ invoices: readonly InvoiceRowWithOptionalLines[]; stopped: StoppedMessages[] }> {
   if (shares.length === 0) return { invoices: [], stopped: [] }
   const { account_id: accountId } = debtor
   const ids = shares.map(({ invoice }) => invoice.id)
@@ -60,8 +60,8 @@ async function applyShares(
   tx: Transaction,
   shares: readonly Share[],
   now: Date,
-): Promise<LazyInvoiceRow[]> {
-  const invoices: LazyInvoiceRow[] = []
+): Promise<InvoiceRowWithOptionalLines[]> {
+  const invoices: InvoiceRowWithOptionalLines[] = []
   for (const { invoice, amount } of shares) {
     // The share is 0 if nothing was due on the invoice. The payment then does not change the invoice.
     invoices.push(amount === 0 ? invoice : await addToAmountPaid(tx, invoice, amount, now))

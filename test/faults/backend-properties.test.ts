@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type ListQuery, signCursor, verifyCursor } from '../../backend/api/cursor.ts'
+import { type CursorScope, signCursor, verifyCursor } from '../../backend/api/cursor.ts'
 import { type NewLine, totalsOf } from '../../backend/invoices/lines.ts'
 import { AMOUNT_MAX, isQuantity } from '../../backend/money/money.ts'
 import { fc } from '../fixtures/properties.ts'
@@ -7,7 +7,7 @@ import { fc } from '../fixtures/properties.ts'
 const CURSOR_KEYS = [Buffer.alloc(32, 1)]
 
 const text = fc.string({ unit: 'grapheme', maxLength: 20 })
-const listQuery: fc.Arbitrary<ListQuery> = fc.record({
+const listQuery: fc.Arbitrary<CursorScope> = fc.record({
   accountId: text,
   operationId: text,
   sort: text,
@@ -17,7 +17,7 @@ const listQuery: fc.Arbitrary<ListQuery> = fc.record({
 })
 const position = fc.record({ value: text, id: text })
 
-function isValid(keys: readonly Buffer[], listQuery: ListQuery, cursor: string): boolean {
+function isValid(keys: readonly Buffer[], listQuery: CursorScope, cursor: string): boolean {
   try {
     verifyCursor(keys, listQuery, cursor)
     return true
@@ -87,10 +87,10 @@ t.test('a cursor that was changed, shortened or extended is rejected', async (t)
 })
 
 /** Compares queries of lists regardless of the order of their filters. */
-function isSame(a: ListQuery, b: ListQuery): boolean {
-  const sorted = ({ filters }: ListQuery) =>
+function isSame(a: CursorScope, b: CursorScope): boolean {
+  const sorted = ({ filters }: CursorScope) =>
     Object.entries(filters).toSorted(([one], [other]) => (one < other ? -1 : 1))
-  const fieldsOf = (listQuery: ListQuery) =>
+  const fieldsOf = (listQuery: CursorScope) =>
     JSON.stringify([listQuery.accountId, listQuery.operationId, listQuery.sort, sorted(listQuery)])
   return fieldsOf(a) === fieldsOf(b)
 }

@@ -67,7 +67,9 @@ export interface InvoiceRow {
  * An invoice whose `line_items` are null if they have not been read. They can be a hundred times as large as the rest
  * of the row, and a payment needs them only for webhook events.
  */
-export type LazyInvoiceRow = Omit<InvoiceRow, 'line_items'> & { line_items: string | null }
+export type InvoiceRowWithOptionalLines = Omit<InvoiceRow, 'line_items'> & {
+  line_items: string | null
+}
 
 export const INVOICE_COLUMNS = allColumns<InvoiceRow>({
   id: true,

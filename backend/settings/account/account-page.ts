@@ -4,10 +4,10 @@ import { type AccountProfile, PROFILE_FIELDS } from '../../accounts/account-prof
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import {
-  csrfField,
   describedBy,
-  renderFault,
-  renderFaults,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
   renderHiddenStored,
   renderPage,
 } from '../shell/layout.ts'
@@ -67,9 +67,9 @@ function renderForm(
   const field = (name: keyof AccountProfile, attributes: Html) =>
     html`<div class="field"><label for="${name}">${PROFILE_WORDS[name]}</label>
 <input id="${name}" name="${name}" value="${entered[name] ?? stored[name]}" required${attributes}${describedBy(problem, name, `${name}-hint`)}>
-<p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFault(problem, name)}</div>`
-  return html`${renderFaults(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderHiddenStored({ ...stored })}
+<p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFieldFaults(problem, name)}</div>`
+  return html`${renderFaultSummary(problem)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCsrfField(frame)}${renderHiddenStored({ ...stored })}
 ${field('name', html` maxlength="200" autocomplete="organization"`)}
 ${field('timezone', html` list="timezones" autocomplete="off" spellcheck="false" translate="no"`)}
 <datalist id="timezones">${Intl.supportedValuesOf('timeZone').map((zone) => html`<option value="${zone}"></option>`)}</datalist>

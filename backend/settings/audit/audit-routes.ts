@@ -4,6 +4,7 @@ import { startOfDay } from '../../calendar/calendar.ts'
 import type { AuditRow } from '../../database/tables.ts'
 import { listUsers } from '../../users/users.ts'
 import {
+  choiceOf,
   dateOf,
   type ListQuery,
   listOf,
@@ -11,7 +12,6 @@ import {
   pageNewestFirst,
   pageOf,
   parseListQuery,
-  wordOf,
 } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { AUDIT_LOG_PATH, type AuditQuery, renderAudit } from './audit-page.ts'
@@ -66,7 +66,7 @@ function parseQuery(given: URLSearchParams): { list: ListQuery; query: AuditQuer
   const query = {
     // The label of a user is an e-mail address in lower case. Other labels, e.g. names of keys, may have capitals.
     actor: actor?.includes('@') ? actor.toLowerCase() : actor,
-    action: wordOf(list, 'action', AUDIT_ACTIONS),
+    action: choiceOf(list, 'action', AUDIT_ACTIONS),
     subject_id: ID_IN_PAGE_ADDRESS.exec(subject ?? '')?.[1] ?? subject,
     created_since: dateOf(list, 'created_since'),
     created_before: dateOf(list, 'created_before'),

@@ -5,10 +5,10 @@ import { DETAIL_LABELS, type DebtorDetails } from '../../debtors/details.ts'
 import { type Html, html } from '../../html/html.ts'
 import { LANGUAGES } from '../../mail/wording/languages.ts'
 import {
-  csrfField,
   describedBy,
-  renderFault,
-  renderFaults,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
   renderHiddenStored,
   renderOption,
   renderPage,
@@ -72,8 +72,8 @@ export function renderCustomerForm(
   const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
 <h1>Change customer</h1>
 ${bounced && html`<p class="lead">Mail to this customer bounced. After you enter another address, confirm on the customer’s page that it works.</p>`}
-${renderFaults(problem)}
-<form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}${renderHiddenStored(stored)}
+${renderFaultSummary(problem)}
+<form method="post" action="${path}" class="card stack" data-once novalidate>${renderCsrfField(frame)}${renderHiddenStored(stored)}
 <div class="pair">
 <fieldset class="stack"><legend class="title">Contact</legend>${CONTACT_FIELDS.map(renderDetail)}</fieldset>
 <fieldset class="stack"><legend class="title">Address</legend>${ADDRESS_FIELDS.map(renderDetail)}</fieldset>
@@ -108,5 +108,5 @@ ${value}</textarea>`
         : html`<input id="${name}" name="${name}" type="${type ?? 'text'}" value="${value}" autocomplete="off"${described}>`
   return html`<div class="field"><label for="${name}">${label}</label>
 ${input}
-${hint !== undefined && html`<p class="hint" id="${hintId}">${hint}</p>`}${renderFault(problem, name)}</div>`
+${hint !== undefined && html`<p class="hint" id="${hintId}">${hint}</p>`}${renderFieldFaults(problem, name)}</div>`
 }

@@ -22,7 +22,7 @@ import type { Session } from '../../sessions/sessions.ts'
 import { renderAuditLink } from '../audit/audit-link.ts'
 import { renderMessageTable } from '../reminders/message-table.ts'
 import { notFound } from '../shell/faults.ts'
-import { describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import { describedBy, renderFaultSummary, renderFieldFaults, renderPage } from '../shell/layout.ts'
 import {
   blockReasonOf,
   CONTACT_WORDS,
@@ -124,7 +124,7 @@ ${
 <a class="button" href="/settings/invoices/new?debtor_id=${row.id}">Enter an invoice</a>
 <a class="button" href="${path}/edit">Change<span class="unseen"> customer</span></a></p>`
 }</div>
-${rejectedPause === undefined && renderFaults(rejected?.problem)}
+${rejectedPause === undefined && renderFaultSummary(rejected?.problem)}
 ${renderBalances(customer)}
 <div class="pair">
 ${renderContact(frame, customer, path)}
@@ -235,7 +235,7 @@ function renderActions(
     fields: (rejection: RejectedAction | undefined) =>
       html`<p class="field"><label for="until">Until</label>
 <input id="until" name="until" type="date" value="${rejection?.fields.text('until')}"${describedBy(rejection?.problem, 'until', 'until-hint')}></p>
-<p class="hint" id="until-hint">Leave empty to pause until someone resumes reminders.</p>${renderFault(rejection?.problem, 'until')}`,
+<p class="hint" id="until-hint">Leave empty to pause until someone resumes reminders.</p>${renderFieldFaults(rejection?.problem, 'until')}`,
   }
   return html`${row.chasing_status !== 'active' && renderActionButton(frame, path, { name: 'resume', title: 'Resume reminders' })}
 ${renderActionWithReason(frame, path, pause, rejectedPause)}

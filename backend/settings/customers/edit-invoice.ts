@@ -10,7 +10,12 @@ import { renderInvoice } from '../../invoices/representation.ts'
 import { validateBody } from '../../validation/body.ts'
 import { notFound, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { csrfField, renderFaults, renderHiddenStored, renderPage } from '../shell/layout.ts'
+import {
+  renderCsrfField,
+  renderFaultSummary,
+  renderHiddenStored,
+  renderPage,
+} from '../shell/layout.ts'
 import { EDIT_METHODS, type SessionPage, type SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { type Field, renderField } from './customer-form-page.ts'
@@ -111,8 +116,8 @@ function renderForm(
   const main = html`<p class="back"><a href="${path}">Invoice <span translate="no">${row.number}</span></a></p>
 <h1>Change invoice <span translate="no">${row.number}</span></h1>
 <p class="lead">Waiting reminders about this invoice are rewritten. To lower the amount, credit the invoice.</p>
-${renderFaults(problem)}
-<form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}${renderHiddenStored(stored)}
+${renderFaultSummary(problem)}
+<form method="post" action="${path}" class="card stack" data-once novalidate>${renderCsrfField(frame)}${renderHiddenStored(stored)}
 <div class="fields">${field('due_date', undefined, 'date')}${field('po_number')}${field('payment_url', 'An https address where the invoice can be paid.')}${field('notes', undefined, 'lines')}</div>
 <p class="row"><button class="primary">Save</button> <a class="button" href="${path}">Cancel</a></p></form>`
   return renderPage(frame, {

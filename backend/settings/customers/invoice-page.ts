@@ -7,7 +7,7 @@ import type { Session } from '../../sessions/sessions.ts'
 import { renderAuditLink } from '../audit/audit-link.ts'
 import { auditWords, readReasonAndAmount } from '../audit/audit-words.ts'
 import { renderMessageTable } from '../reminders/message-table.ts'
-import { renderFaults, renderPage } from '../shell/layout.ts'
+import { renderFaultSummary, renderPage } from '../shell/layout.ts'
 import {
   dateWords,
   nextReminderText,
@@ -100,7 +100,7 @@ export function renderInvoicePage(
   const inForm = rejectedInForm(rejected, actionsWithReason(view))
   const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customerName}</a></p>
 <div class="heading"><h1>Invoice <span translate="no">${row.number}</span></h1><p class="total">${renderInvoiceStatus(row, today)}</p></div>
-${inForm === undefined && renderFaults(rejected?.problem)}
+${inForm === undefined && renderFaultSummary(rejected?.problem)}
 <dl class="figures">
 <div><dt>Amount</dt><dd>${renderMoney(row.amount, row.currency)}</dd></div>
 <div><dt>Paid</dt><dd>${renderMoney(row.amount_paid, row.currency)}</dd></div>

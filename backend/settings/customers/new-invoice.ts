@@ -22,7 +22,13 @@ import { readAmountText } from '../money/amount-field.ts'
 import { renderPickCustomer } from '../money/pick-customer-page.ts'
 import { invalid, notFound, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
 import { type Fields, fieldsOf } from '../shell/fields.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderField } from './customer-form-page.ts'
@@ -158,12 +164,12 @@ function renderForm(
   const status = entered.text('status')
   const main = html`<p class="back"><a href="${back}" translate="no">${debtor.name}</a></p>
 <h1>Enter an invoice</h1>
-${renderFaults(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderIdempotencyKey(entered)}
+${renderFaultSummary(problem)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCsrfField(frame)}${renderIdempotencyKey(entered)}
 <input type="hidden" name="debtor_id" value="${debtor.id}">
 <div class="fields">
 <div class="field"><label for="amount">Amount, including tax</label>
-<input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFault(problem, 'amount')}</div>
+<input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFieldFaults(problem, 'amount')}</div>
 ${field('currency')}
 ${field('number', 'Leave empty to use your next invoice number.')}
 ${field('issue_date', undefined, 'date')}

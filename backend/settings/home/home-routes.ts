@@ -1,5 +1,5 @@
 /** The route of Home, the first page after login. */
-import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import { updateAccountTotals } from '../../debtors/ledger-totals.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { renderHome } from './home-page.ts'
 import { type Overview, readOverview } from './overview.ts'
@@ -10,7 +10,7 @@ export const homePages: readonly SessionPage[] = [
     path: '/settings',
     async handle({ session, now }, { database }) {
       // A worker updates the totals every few seconds. Without this, the page might not show the latest changes.
-      await updateTotalsOf(database, session.account.id)
+      await updateAccountTotals(database, session.account.id)
       const overview = await readOverview(database.read, session, now)
       return { json: represent(overview), page: (frame) => renderHome(frame, overview) }
     },

@@ -8,10 +8,10 @@ import type { OldInvoices } from '../../invoices/old-invoices.ts'
 import { moneyText } from '../../money/money-text.ts'
 import { renderOldInvoicesHint } from '../reminders/old-invoices.ts'
 import {
-  csrfField,
   describedBy,
-  renderFault,
-  renderFaults,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
   renderHidden,
   renderPage,
 } from '../shell/layout.ts'
@@ -44,8 +44,8 @@ export function renderImportForm(frame: Frame, form: ImportForm, problem?: Probl
 <div class="heading"><h1>Import a file</h1><a class="button small" href="/settings/imports">Past imports</a></div>
 <p class="lead">A CSV file with one invoice in each row. The import also creates the customers, and a payment for each invoice
 that the file shows as paid. You see a preview before anything is recorded.</p>
-${renderFaults(problem)}
-<form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${csrfField(frame)}
+${renderFaultSummary(problem)}
+<form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${renderCsrfField(frame)}
 <div class="card stack">
 <p class="field"><label for="file">CSV file</label>
 <input id="file" name="file" type="file" accept=".csv,text/csv,text/plain"${describedBy(problem, 'file', 'file-hint')}></p>
@@ -57,11 +57,11 @@ ${hasFile && renderChosenFile(form)}
     (format) =>
       html`<option value="${format}"${attribute('selected', format === form.dateFormat)}>${format} (${exampleOf(format)})</option>`,
   )}</select></p>
-${renderFault(problem, 'date_format')}
+${renderFieldFaults(problem, 'date_format')}
 <p class="field"><label for="currency">Currency of the amounts</label>
 <input id="currency" name="currency" value="${form.currency}" maxlength="3" class="tiny" autocomplete="off"${describedBy(problem, 'currency', 'currency-hint')}></p>
 <p class="hint" id="currency-hint">For rows without a currency of their own.</p>
-${renderFault(problem, 'currency')}
+${renderFieldFaults(problem, 'currency')}
 <p><label class="check"><input type="checkbox" name="decimal_comma" value="yes"${attribute('checked', form.isDecimalComma)}> <span>Amounts have a decimal comma, as in 1234,56</span></label></p>
 <p><label class="check"><input type="checkbox" name="chase_overdue" value="yes"${attribute('checked', form.chaseOverdue)}> <span>Also send reminders about invoices that are already past due</span></label></p>
 </div>
@@ -98,7 +98,7 @@ imported again: existing records are not recorded twice.</p></section>`
 
 function renderColumns({ headers, columns }: ImportForm, problem: Problem | undefined): Html {
   return html`<fieldset class="card" id="columns" tabindex="-1"${describedBy(problem, 'columns')}><legend class="title">Columns</legend>
-${renderFault(problem, 'columns')}
+${renderFieldFaults(problem, 'columns')}
 <div class="fields">${FIELD_NAMES.map((field) => {
     const id = columnFieldOf(field)
     const chosen = columns.get(field)
@@ -137,7 +137,7 @@ export function renderImportPreview(frame: Frame, preview: Preview): Html {
 <p class="hint">Columns: ${[...ledger.headers].map(([field, header], index) => html`${index > 0 && ', '}${FIELD_WORDS[field].toLowerCase()} from <span translate="no">“${header}”</span>`)}.</p>
 ${renderTotals(comparison)}
 ${renderDifferences(comparison)}
-<form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once>${csrfField(frame)}
+<form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once>${renderCsrfField(frame)}
 ${renderHiddenFields(form)}${renderHidden('import_id', importId)}
 ${
   corrections.length > 0 &&
@@ -208,7 +208,7 @@ function renderProgress(
   done: number,
   left: number,
 ): Html {
-  return html`<form method="post" action="${PATH}" enctype="multipart/form-data" class="card stack" data-once data-continue>${csrfField(frame)}
+  return html`<form method="post" action="${PATH}" enctype="multipart/form-data" class="card stack" data-once data-continue>${renderCsrfField(frame)}
 ${renderHiddenFields(form)}${form.correctsRecords && html`<input type="hidden" name="correct" value="yes">`}
 <input type="hidden" name="recorded" value="${done}">
 ${importId !== undefined && renderHidden('import_id', importId)}

@@ -4,10 +4,10 @@ import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { ShownValues } from '../shell/fields.ts'
 import {
-  csrfField,
   describedBy,
-  renderFault,
-  renderFaults,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
   renderHiddenStored,
   renderPage,
 } from '../shell/layout.ts'
@@ -32,14 +32,14 @@ export function renderEditKey(frame: Frame, view: EditView, problem?: Problem): 
   const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
 <h1>Edit key</h1>
 <p class="lead">Changes apply from the next call on. Permissions cannot be changed: if you need others, issue a new key.</p>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <form method="post" action="${path}" class="stack" data-once novalidate>
-${csrfField(frame)}${renderHiddenStored(view.stored)}
+${renderCsrfField(frame)}${renderHiddenStored(view.stored)}
 <div class="card stack">
 <p class="field"><label for="name">Name</label>
 <input id="name" name="name" value="${view.name}" autocomplete="off" required data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>
 <p class="hint" id="name-hint">At most 80 characters. <span data-counter="name"></span></p>
-${renderFault(problem, 'name')}
+${renderFieldFaults(problem, 'name')}
 ${renderExpiryField(view, problem, 'The expiry can only be moved to an earlier time.')}
 ${renderAddressField(view, problem)}
 </div>

@@ -2,7 +2,13 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { Scope } from '../../accounts/scopes.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { READ_SCOPES, SCOPE_GROUPS, SCOPE_WORDS } from '../shell/words.ts'
 import {
@@ -30,9 +36,9 @@ export function renderIssueForm(frame: Frame, view: IssueView, problem?: Problem
 <h1>Issue key</h1>
 <p class="lead">The permissions of a key cannot be changed later. If your integration needs other permissions, issue a new
 key, switch the integration to it, and then revoke the old key.</p>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <form method="post" action="/settings/api-keys" class="stack" data-once novalidate>
-${csrfField(frame)}
+${renderCsrfField(frame)}
 <input type="hidden" name="submission" value="${view.submission}">
 <div class="card stack">
 <p class="field"><label for="name">Name</label>
@@ -40,7 +46,7 @@ ${csrfField(frame)}
 data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>
 <p class="hint" id="name-hint">Helps you recognize the key. For example, enter the name of the system that uses it. At most
 80 characters. <span data-counter="name"></span></p>
-${renderFault(problem, 'name')}
+${renderFieldFaults(problem, 'name')}
 ${
   (view.isSameNameConfirmed || isNameInUse(problem)) &&
   html`<p><label class="check"><input type="checkbox" name="same_name" value="yes"${attribute('checked', view.isSameNameConfirmed)}>
@@ -50,7 +56,7 @@ ${
 <fieldset class="card" id="scopes" tabindex="-1"${describedBy(problem, 'scopes', 'scopes-hint')}>
 <legend class="title">What the key may do</legend>
 <p class="hint" id="scopes-hint">Writing does not include reading. Select only what the key needs.</p>
-${renderFault(problem, 'scopes')}
+${renderFieldFaults(problem, 'scopes')}
 <p class="row presets">
 <a class="button small" href="/settings/api-keys/new?preset=read" data-preset="${READ_SCOPES.join(' ')}">Read everything</a>
 <a class="button small" href="/settings/api-keys/new?preset=payments" data-preset="payments:write">Record payments only</a>

@@ -4,7 +4,7 @@ import { keyStatus } from '../../api-keys/key-status.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { csrfField, renderPage } from '../shell/layout.ts'
+import { renderCsrfField, renderPage } from '../shell/layout.ts'
 import { type ListPage, renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { agoWords, plural, SCOPE_WORDS, timeAgoExact } from '../shell/words.ts'
@@ -160,7 +160,7 @@ function renderDialog(frame: Frame): Html {
 <p data-fill="warning"></p>
 <p>A revoked key cannot be restored.</p></div>
 <form method="post" class="row">
-${csrfField(frame)}
+${renderCsrfField(frame)}
 <button type="button" data-close autofocus>Cancel</button>
 <button class="danger solid">Revoke key</button>
 </form>

@@ -10,7 +10,7 @@ import {
 import { type Html, html } from '../../html/html.ts'
 import { invalid } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { describedBy, renderFault } from '../shell/layout.ts'
+import { describedBy, renderFieldFaults } from '../shell/layout.ts'
 
 /**
  * A request in JSON contains `expires_at`, a time, and a list of addresses. A form contains `expires_on`, a date, and
@@ -71,7 +71,7 @@ export function renderExpiryField(
   return html`<p class="field"><label for="expires_at">Last day of use (optional)</label>
 <input id="expires_at" name="expires_on" type="date" value="${expiresOn}"${describedBy(problem, 'expires_at', 'expires-hint')}></p>
 <p class="hint" id="expires-hint">The key expires at the end of this day, in ${timezone} time. ${hint}</p>
-${renderFault(problem, 'expires_at')}`
+${renderFieldFaults(problem, 'expires_at')}`
 }
 
 export function renderAddressField(
@@ -83,5 +83,5 @@ export function renderAddressField(
 translate="no"${describedBy(problem, 'allowed_addresses', 'addresses-hint')}>${addresses.join('\n')}</textarea></p>
 <p class="hint" id="addresses-hint">IPv4 or IPv6 addresses or networks that calls must come from, one per line, for example
 203.0.113.0/24. Calls from elsewhere are rejected. Leave it empty to allow any address.</p>
-${renderFault(problem, 'allowed_addresses')}`
+${renderFieldFaults(problem, 'allowed_addresses')}`
 }

@@ -3,7 +3,13 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import type { GracePeriod } from '../../api-keys/key-changes.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime } from '../shell/words.ts'
 import { renderExpiryField } from './restriction-fields.ts'
@@ -33,19 +39,19 @@ export function renderRotate(frame: Frame, view: RotateView, problem?: Problem):
 <h1>Rotate key</h1>
 <p class="lead">This issues a new key with the same permissions, limit and allowed addresses as
 <span translate="no">${row.name}</span> (<code translate="no">${row.prefix}</code>), which it replaces.</p>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <form method="post" action="${path}/rotate" class="stack" data-once novalidate>
-${csrfField(frame)}
+${renderCsrfField(frame)}
 <input type="hidden" name="submission" value="${view.submission}">
 <div class="card stack">
 <p class="field"><label for="name">Name of the new key</label>
 <input id="name" name="name" value="${view.name}" autocomplete="off" required data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>
 <p class="hint" id="name-hint">At most 80 characters. <span data-counter="name"></span></p>
-${renderFault(problem, 'name')}
+${renderFieldFaults(problem, 'name')}
 ${renderExpiryField(view, problem)}
 </div>
 <fieldset class="card" id="grace" tabindex="-1"${describedBy(problem, 'grace')}><legend class="title">The old key stops working</legend>
-${renderFault(problem, 'grace')}
+${renderFieldFaults(problem, 'grace')}
 ${GRACE_WORDS.map(
   ([grace, words]) =>
     html`<label class="check"><input type="radio" name="grace" value="${grace}"${attribute('checked', view.grace === grace)}> <span>${words}</span></label>`,

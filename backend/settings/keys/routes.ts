@@ -19,7 +19,7 @@ import { readUsage } from '../../usage/usage.ts'
 import { findWindow } from '../../usage/usage-reports.ts'
 import { createToken } from '../../users/tokens.ts'
 import { invalid } from '../shell/faults.ts'
-import { type ListQuery, listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import { choiceOf, type ListQuery, listOf, pageOf, parseListQuery } from '../shell/list-query.ts'
 import {
   EDIT_METHODS,
   type SessionPage,
@@ -49,7 +49,7 @@ export const keyPages: readonly SessionPage[] = [
       const { account } = session
       await flushLastUsed()
       const list = parseListQuery(query, ['status', 'show'])
-      const status = wordOf(list, 'status', KEY_FILTERS)
+      const status = choiceOf(list, 'status', KEY_FILTERS)
       if (!wantsJson) {
         const keys = await readKeys(
           database.read,

@@ -22,7 +22,7 @@ import {
   readOldestDueDates,
 } from '../../debtors/due-totals.ts'
 import { findDebtorsByWords } from '../../debtors/find-debtors.ts'
-import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import { updateAccountTotals } from '../../debtors/ledger-totals.ts'
 import { renderDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
 import { findDebtorsByInvoiceNumber } from '../../invoices/search-invoices.ts'
@@ -31,13 +31,13 @@ import { CUSTOMER_TABS, renderArchivedDue } from '../customers/customer-parts.ts
 import { renderPage, renderTabs } from '../shell/layout.ts'
 import { CONTACT_WORDS, dateWords, renderDebtorState, renderSums } from '../shell/ledger-words.ts'
 import {
+  choiceOf,
   type Filters,
   type ListQuery,
   listOf,
   listPath,
   parseListQuery,
   renderPager,
-  wordOf,
 } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
@@ -54,7 +54,7 @@ export const customerListPages: readonly SessionPage[] = [
     method: 'GET',
     path: PATH,
     async handle(request, deps) {
-      await updateTotalsOf(deps.database, request.session.account.id)
+      await updateAccountTotals(deps.database, request.session.account.id)
       const view = await readList(request, deps)
       const { rows, balances, next } = view
       return {
@@ -72,7 +72,7 @@ export const customerListPages: readonly SessionPage[] = [
     async handle(request, deps) {
       const { read } = deps.database
       const { account } = request.session
-      await updateTotalsOf(deps.database, account.id)
+      await updateAccountTotals(deps.database, account.id)
       const parsed = await parse(request, read)
       const csv = { name: 'customers', today: parsed.query.today, head: CSV_HEAD } as const
       return respondWithCsv(request, deps, csv, async (after) => {
@@ -117,8 +117,8 @@ interface ParsedQuery {
 async function parse({ session, query, now }: SessionRequest, read: Reader): Promise<ParsedQuery> {
   const { id: accountId, timezone } = session.account
   const list = parseListQuery(query, ['q', 'view', 'sort', 'currency'])
-  const view = wordOf(list, 'view', DIRECTORY_VIEWS) ?? 'active'
-  const chosen = wordOf(list, 'sort', DIRECTORY_SORTS)
+  const view = choiceOf(list, 'view', DIRECTORY_VIEWS) ?? 'active'
+  const chosen = choiceOf(list, 'sort', DIRECTORY_SORTS)
   const [defaultSort = 'name', ...others] = directorySortsOf(view)
   const sort = chosen !== undefined && others.includes(chosen) ? chosen : defaultSort
   const today = todayIn(timezone, now)

@@ -2,7 +2,7 @@
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'
 import { readDueByAge } from '../../debtors/due-totals.ts'
-import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import { updateAccountTotals } from '../../debtors/ledger-totals.ts'
 import { type Html, html } from '../../html/html.ts'
 import { fromExternalId } from '../../import/external-ids.ts'
 import { daysPastDue } from '../../invoices/overdue.ts'
@@ -25,6 +25,7 @@ import { renderPage, renderTabs } from '../shell/layout.ts'
 import { INVOICE_STATUS_WORDS } from '../shell/ledger-words.ts'
 import {
   amountRangeOf,
+  choiceOf,
   dateOf,
   type Filters,
   type ListQuery,
@@ -32,7 +33,6 @@ import {
   listPath,
   parseListQuery,
   renderPager,
-  wordOf,
 } from '../shell/list-query.ts'
 import {
   type Customer,
@@ -132,12 +132,13 @@ interface ParsedQuery {
 function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
   const list = parseListQuery(query, PARAMETERS)
   const { value } = list
-  const chosenView = wordOf(list, 'view', INVOICE_VIEWS) ?? wordOf(list, 'status', INVOICE_VIEWS)
+  const chosenView =
+    choiceOf(list, 'view', INVOICE_VIEWS) ?? choiceOf(list, 'status', INVOICE_VIEWS)
   const isSpecific = value('debtor_id') !== undefined || value('number') !== undefined
   const view: InvoiceView = chosenView ?? (wantsJson || isSpecific ? 'all' : 'unpaid')
   const debtorId = value('debtor_id')
   const sorts = sortsOf({ view, debtorId })
-  const chosenSort = wordOf(list, 'sort', INVOICE_SORTS)
+  const chosenSort = choiceOf(list, 'sort', INVOICE_SORTS)
   const isUnpaid = view === 'unpaid' || view === 'overdue'
   const defaultSort: InvoiceSort = isUnpaid ? 'due' : '-created'
   // A sort that would be slow in this view is ignored.
@@ -182,7 +183,7 @@ async function readList(
   const { cursor: after, limit } = list
   const found = await searchInvoices(read, accountId, search, today, { after, limit })
   // The summary of the page uses totals that lag behind the invoices until they are updated.
-  if (!wantsJson) await updateTotalsOf(database, accountId)
+  if (!wantsJson) await updateAccountTotals(database, accountId)
   const summary = wantsJson ? html`` : await summarize(database, accountId, search, today)
   const { debtorId } = search
   // The page shows the name of the filter's customer even if the list contains no invoice of this customer.

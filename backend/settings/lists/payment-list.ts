@@ -22,6 +22,7 @@ import { renderOption, renderPage, renderTabs } from '../shell/layout.ts'
 import { METHOD_WORDS } from '../shell/ledger-words.ts'
 import {
   amountRangeOf,
+  choiceOf,
   dateOf,
   type Filters,
   type ListQuery,
@@ -29,7 +30,6 @@ import {
   listPath,
   parseListQuery,
   renderPager,
-  wordOf,
 } from '../shell/list-query.ts'
 import { readCustomerNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
@@ -124,7 +124,7 @@ function parse({ query }: SessionRequest): ParsedQuery {
   const search = {
     debtorId: list.value('debtor_id'),
     invoiceId: list.value('invoice_id'),
-    status: wordOf(list, 'status', STATUSES),
+    status: choiceOf(list, 'status', STATUSES),
     reference: list.value('reference'),
     receivedSince: dateOf(list, 'received_since'),
     receivedUntil: dateOf(list, 'received_until'),

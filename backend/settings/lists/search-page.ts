@@ -9,7 +9,7 @@ import type {
 } from '../../database/tables.ts'
 import { listDirectory } from '../../debtors/directory.ts'
 import { findDebtorsByWords } from '../../debtors/find-debtors.ts'
-import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import { updateAccountTotals } from '../../debtors/ledger-totals.ts'
 import { type Html, html } from '../../html/html.ts'
 import { type InvoiceSearch, searchInvoices } from '../../invoices/search-invoices.ts'
 import { listMessages } from '../../messages/messages.ts'
@@ -57,7 +57,7 @@ export const searchPages: readonly SessionPage[] = [
       const today = todayIn(timezone, now)
       // A worker updates the search terms and due dates of customers, after a few seconds. Here, the latest changes are
       // processed first, so that they are found.
-      await updateTotalsOf(database, accountId)
+      await updateAccountTotals(database, accountId)
       const found = text === '' ? NOTHING : await find(database.read, accountId, text, today)
       const names = await readCustomerNames(database.read, accountId, [
         ...found.invoices,

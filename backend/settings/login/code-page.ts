@@ -4,7 +4,7 @@ import type { UserRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { hasPasskey } from '../../sessions/factors.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'
-import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
+import { renderCsrfField, renderFaultSummary, renderPage } from '../shell/layout.ts'
 import type { SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderPasskeyLogin } from './passkey-form.ts'
@@ -29,7 +29,7 @@ export async function findFactors(
 export function renderCodePage(frame: Frame, { hasApp, party }: Factors, problem?: Problem): Html {
   const main = html`<div class="narrow card stack">
 <h1>${hasApp ? 'Enter your code' : 'Use your passkey'}</h1>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 ${party !== undefined && renderPasskeyLogin(frame, party, `${CODE_PATH}/passkey`)}
 <p>${
     hasApp
@@ -37,7 +37,7 @@ ${party !== undefined && renderPasskeyLogin(frame, party, `${CODE_PATH}/passkey`
       : 'If you have lost your passkey, enter one of your recovery codes.'
   }</p>
 <form method="post" action="${CODE_PATH}" class="stack" data-once novalidate>
-${csrfField(frame)}
+${renderCsrfField(frame)}
 <p class="field"><label for="code">${hasApp ? 'Code' : 'Recovery code'}</label>
 <input id="code" name="code" autocomplete="one-time-code" inputmode="text" spellcheck="false" translate="no" required${hasApp && html` autofocus`}></p>
 <p><button class="${hasApp ? 'primary wide' : 'wide'}">Log in</button></p>

@@ -11,7 +11,13 @@ import { endSession, findSession, startSession } from '../../sessions/sessions.t
 import { acceptInvitation, getInvitation } from '../../users/invitations.ts'
 import { checkChosenPassword } from '../../users/password-rules.ts'
 import { hashToken } from '../../users/tokens.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import type { OpenPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { representSession } from './login-routes.ts'
@@ -75,9 +81,9 @@ function renderInvitation(frame: Frame, code: string, problem?: Problem): Html {
   const main = html`<div class="narrow card">
 <h1>Accept your invitation</h1>
 <p>Choose a password. You will log in with the e-mail address that was invited.</p>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <form method="post" action="${PATH}" class="stack" data-once>
-${csrfField(frame)}
+${renderCsrfField(frame)}
 <div data-code><p class="field"><label for="code">Invitation code</label>
 <input id="code" name="code" value="${code}" autocomplete="off" spellcheck="false" translate="no"
 required data-from-fragment aria-describedby="code-hint"></p>
@@ -86,7 +92,7 @@ required data-from-fragment aria-describedby="code-hint"></p>
 <input id="password" name="password" type="password" autocomplete="new-password"
 required${describedBy(problem, 'password', 'password-hint')}></p>
 <p class="hint" id="password-hint">8 characters or more. Several words are safer than one word with symbols.</p>
-${renderFault(problem, 'password')}
+${renderFieldFaults(problem, 'password')}
 <p><button class="primary wide">Accept</button></p>
 </form>
 </div>`

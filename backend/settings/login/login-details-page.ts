@@ -3,7 +3,13 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import { browserName } from '../../sessions/browser-name.ts'
 import type { ListedSession, Session } from '../../sessions/sessions.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, timeAgo } from '../shell/words.ts'
 
@@ -21,19 +27,19 @@ ${user.role === 'admin' ? 'an Admin' : 'a Member'} of ${account.name}.</p>
 <section class="card" aria-labelledby="password-title">
 <h2 id="password-title">Change your password</h2>
 <p class="hint">You stay logged in here and are logged out everywhere else.</p>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <form method="post" action="/settings/password" class="stack">
-${csrfField(frame)}
+${renderCsrfField(frame)}
 <input type="hidden" autocomplete="username" value="${user.email}">
 <p class="field"><label for="current_password">Current password</label>
 <input id="current_password" name="current_password" type="password"
 autocomplete="current-password" required${describedBy(problem, 'current_password')}></p>
-${renderFault(problem, 'current_password')}
+${renderFieldFaults(problem, 'current_password')}
 <p class="field"><label for="new_password">New password</label>
 <input id="new_password" name="new_password" type="password" autocomplete="new-password"
 required${describedBy(problem, 'new_password', 'new-password-hint')}></p>
 <p class="hint" id="new-password-hint">8 characters or more. Several words are safer than one word with symbols.</p>
-${renderFault(problem, 'new_password')}
+${renderFieldFaults(problem, 'new_password')}
 <p><button class="primary">Change password</button></p>
 </form>
 </section>
@@ -55,7 +61,7 @@ function renderSessions(frame: Frame, { sessions, session, now }: LoginDetails):
   const times = { now, timezone: session.account.timezone }
   return html`<section aria-labelledby="sessions-title">
 <div class="heading"><h2 id="sessions-title">Sessions</h2>
-<form method="post" action="/settings/logout-everywhere">${csrfField(frame)}
+<form method="post" action="/settings/logout-everywhere">${renderCsrfField(frame)}
 <button>Log out everywhere</button></form></div>
 <p class="hint">A session ends after 30 minutes without use, and at the latest after 12 hours. Times are in
 ${times.timezone} time.</p>
@@ -73,6 +79,6 @@ ${times.timezone} time.</p>
 }
 
 function renderEndSession(frame: Frame, { id, userAgent, createdAt }: ListedSession): Html {
-  return html`<form method="post" action="/settings/sessions/${id}/end" data-once>${csrfField(frame)}
+  return html`<form method="post" action="/settings/sessions/${id}/end" data-once>${renderCsrfField(frame)}
 <button class="small">End<span class="unseen"> the session of ${browserName(userAgent)} since ${createdAt}</span></button></form>`
 }

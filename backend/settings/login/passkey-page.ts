@@ -5,7 +5,13 @@ import { type Html, html } from '../../html/html.ts'
 import { PASSKEY_NAME_LENGTH_MAX } from '../../sessions/passkeys.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, type TimeContext, timeAgo } from '../shell/words.ts'
 import { renderPasskeyUnavailable } from './passkey-form.ts'
@@ -51,17 +57,17 @@ export function renderNewPasskey(
   const main = html`<p class="back"><a href="${BACK.path}">${BACK.name}</a></p>
 <div class="narrow card stack">
 <h1>Add a passkey</h1>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <p>Choose a name by which you will recognize the passkey. Your browser then asks where to store it and how to unlock it.</p>
 <noscript><p class="hint">Passkeys need a browser that runs scripts. Without scripts, use an authenticator app.</p></noscript>
 ${renderPasskeyUnavailable(party)}
 <form method="post" action="/settings/passkeys" class="stack" data-passkey="create" data-challenge="/settings/passkeys/challenge" data-host="${party.id}" hidden novalidate>
-${csrfField(frame)}
+${renderCsrfField(frame)}
 <input type="hidden" name="credential" id="credential">
 <p class="field"><label for="name">Name</label>
 <input id="name" name="name" value="${name}" maxlength="${PASSKEY_NAME_LENGTH_MAX}" autocomplete="off" required${describedBy(problem, 'name', 'name-hint')}></p>
 <p class="hint" id="name-hint">For example the device: “Work laptop”.</p>
-${renderFault(problem, 'name')}
+${renderFieldFaults(problem, 'name')}
 <p class="row"><a class="button" href="${BACK.path}">Cancel</a> <button class="primary">Add passkey</button></p>
 <p class="fault" role="alert" data-passkey-fault></p>
 </form>
@@ -85,7 +91,7 @@ export function renderRenamePasskey(
     problem,
     fields: html`<p class="field"><label for="name">Name</label>
 <input id="name" name="name" value="${name}" maxlength="${PASSKEY_NAME_LENGTH_MAX}" autocomplete="off" required${describedBy(problem, 'name')}></p>
-${renderFault(problem, 'name')}`,
+${renderFieldFaults(problem, 'name')}`,
   })
 }
 

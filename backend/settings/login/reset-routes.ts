@@ -12,7 +12,13 @@ import {
 import { checkChosenPassword } from '../../users/password-rules.ts'
 import { hashToken } from '../../users/tokens.ts'
 import { checkEmail } from '../../users/users.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import type { OpenPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 
@@ -98,12 +104,12 @@ function renderRequest(frame: Frame, email: string, problem?: Problem): Html {
     frame,
     'Forgot your password?',
     html`<p>Enter your e-mail address, and we send you a link to set a new password.</p>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <form method="post" action="${REQUEST_PATH}" class="stack" data-once novalidate>
-${csrfField(frame)}
+${renderCsrfField(frame)}
 <p class="field"><label for="email">E-mail</label>
 <input id="email" name="email" type="email" value="${email}" autocomplete="username" required${describedBy(problem, 'email')}></p>
-${renderFault(problem, 'email')}
+${renderFieldFaults(problem, 'email')}
 <p><button class="primary wide">Send link</button></p>
 </form>
 <p><a href="/settings/login">Log in</a></p>`,
@@ -152,9 +158,9 @@ function renderNewPassword(frame: Frame, code: string, problem?: Problem): Html 
     frame,
     'Set a new password',
     html`<p>After this, all your sessions end, and you must log in with the new password.</p>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <form method="post" action="${RESET_PATH}" class="stack" data-once novalidate>
-${csrfField(frame)}
+${renderCsrfField(frame)}
 <div data-code><p class="field"><label for="code">Code from your link</label>
 <input id="code" name="code" value="${code}" autocomplete="off" spellcheck="false" translate="no"
 required data-from-fragment aria-describedby="code-hint"></p>
@@ -163,7 +169,7 @@ required data-from-fragment aria-describedby="code-hint"></p>
 <input id="password" name="password" type="password" autocomplete="new-password"
 required${describedBy(problem, 'password', 'password-hint')}></p>
 <p class="hint" id="password-hint">8 characters or more. Several words are safer than one word with symbols.</p>
-${renderFault(problem, 'password')}
+${renderFieldFaults(problem, 'password')}
 <p><button class="primary wide">Set password</button></p>
 </form>
 <p><a href="${REQUEST_PATH}">Request another link</a></p>`,

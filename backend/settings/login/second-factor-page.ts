@@ -5,7 +5,13 @@ import { type Html, html } from '../../html/html.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'
 import type { TotpSetup } from '../../sessions/second-factor.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderPasskeys } from './passkey-page.ts'
 import { renderQrCode } from './qr-code.ts'
@@ -59,7 +65,7 @@ function renderPolicy(frame: Frame, isRequired: boolean): Html {
       ? 'Every Admin of this account must use two-factor authentication. Admins who have not set it up can open only the pages of their own login.'
       : 'Two-factor authentication is not required: Admins who have not set it up log in with their password alone.'
   }</p>
-<form method="post" action="${PATH}/policy" data-once>${csrfField(frame)}
+<form method="post" action="${PATH}/policy" data-once>${renderCsrfField(frame)}
 <input type="hidden" name="required" value="${isRequired ? 'no' : 'yes'}">
 <button>${isRequired ? 'Stop requiring it' : 'Require it for all Admins'}</button></form></section>`
 }
@@ -68,7 +74,7 @@ export function renderSetup(frame: Frame, { secret, uri }: TotpSetup, problem?: 
   const main = html`${BACK}
 <div class="narrow card">
 <h1>Set up your authenticator app</h1>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <ol class="stack">
 <li><p>Scan this code with the app on your phone:</p>
 ${renderQrCode(uri, 'QR code with the key below')}
@@ -77,10 +83,10 @@ ${renderQrCode(uri, 'QR code with the key below')}
 <div class="copy"><textarea id="totp-secret" class="secret" rows="2" readonly spellcheck="false" autocomplete="off" translate="no">${secret.match(/.{4}/g)?.join(' ') ?? secret}</textarea><button type="button" data-copy="totp-secret" hidden>Copy<span class="unseen"> key</span></button></div></div>
 <p><a href="${uri}">Open the key in an app on this device</a></p></li>
 <li><p>Enter the 6 digits that the app shows.</p>
-<form method="post" action="${PATH}/enable" class="stack" data-once novalidate>${csrfField(frame)}
+<form method="post" action="${PATH}/enable" class="stack" data-once novalidate>${renderCsrfField(frame)}
 <p class="field"><label for="code">Code</label>
 <input id="code" name="code" inputmode="numeric" autocomplete="one-time-code" required${describedBy(problem, 'code')}></p>
-${renderFault(problem, 'code')}
+${renderFieldFaults(problem, 'code')}
 <p class="row"><button class="primary">Turn on</button> <a class="button" href="${PATH}">Cancel</a></p>
 </form></li>
 </ol>
@@ -108,6 +114,6 @@ function renderButton(
   name: string,
   { isDangerous }: { readonly isDangerous?: boolean } = {},
 ): Html {
-  return html`<form method="post" action="${PATH}/${action}" data-once>${csrfField(frame)}
+  return html`<form method="post" action="${PATH}/${action}" data-once>${renderCsrfField(frame)}
 <button${isDangerous && html` class="danger"`}>${name}</button></form>`
 }

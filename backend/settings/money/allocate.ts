@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { todayIn } from '../../calendar/calendar.ts'
-import type { LazyInvoiceRow, PaymentRow, Reader } from '../../database/tables.ts'
+import type { InvoiceRowWithOptionalLines, PaymentRow, Reader } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { type Html, html } from '../../html/html.ts'
 import { applyOldestFirst } from '../../payments/allocation.ts'
@@ -15,7 +15,12 @@ import type { NewAllocation } from '../../payments/targets.ts'
 import { IDEMPOTENCY_KEY_FIELD, renderIdempotencyKey } from '../forms/perform-once.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { csrfField, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
@@ -26,19 +31,19 @@ import {
   readAllocatableInvoices,
   renderAllocationFields,
 } from './allocation-fields.ts'
-import type { Subject } from './effects.ts'
+import type { PreviewContext } from './effects.ts'
 import { type MoneyAction, moneyActionPages, type Preview } from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/payments'
 
-/** A payment with what its form shows, and with the debtor and the time that the preview needs (`Subject`). */
-interface LoadedPayment extends Subject {
+/** A payment with what its form shows, and with the debtor and the time that the preview needs (`PreviewContext`). */
+interface LoadedPayment extends PreviewContext {
   readonly payment: PaymentRow
   /** The ids of the invoices to which part of the payment is already allocated. */
   readonly allocatedInvoiceIds: readonly string[]
   readonly customerName: string
-  readonly invoices: readonly LazyInvoiceRow[]
+  readonly invoices: readonly InvoiceRowWithOptionalLines[]
   readonly timezone: string
 }
 
@@ -134,13 +139,13 @@ function renderForm(
   const main = html`<p class="back"><a href="${back.path}">${back.name}</a></p>
 <h1>${title}</h1>
 <p class="lead">${onAccount} of the payment that was received from <span translate="no">${customerName}</span> on ${dateWords(payment.received_on)} is on account.</p>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 ${
   isAllocationPossible
-    ? html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${csrfField(frame)}${renderIdempotencyKey(entered)}
+    ? html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${renderCsrfField(frame)}${renderIdempotencyKey(entered)}
 <fieldset class="card" id="allocations"><legend class="title">Open invoices</legend>
 <p class="hint">The oldest invoices are proposed. Change the amounts as you like. Money that you do not allocate stays on account.</p>
-${renderFault(problem, 'allocations')}${renderAllocationFields(invoices, today, entered, problem)}</fieldset>
+${renderFieldFaults(problem, 'allocations')}${renderAllocationFields(invoices, today, entered, problem)}</fieldset>
 <p class="row"><button class="primary">Preview</button> <a class="button" href="${back.path}">Cancel</a></p></form>`
     : html`<p class="card hint">${payment.unapplied_amount === 0 ? 'The whole payment is allocated.' : `The customer owes nothing in ${payment.currency}.`}</p><p><a class="button" href="${back.path}">Back</a></p>`
 }`

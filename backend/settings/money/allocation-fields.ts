@@ -1,6 +1,6 @@
 /** The table of open invoices, with a field for the amount that is allocated to each invoice. */
 import type { Problem } from '../../../shared/contract/problem.ts'
-import type { LazyInvoiceRow, Reader } from '../../database/tables.ts'
+import type { InvoiceRowWithOptionalLines, Reader } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { findOpenInvoices } from '../../invoices/invoices.ts'
 import { daysPastDue } from '../../invoices/overdue.ts'
@@ -9,7 +9,7 @@ import { byDueDate } from '../../on-account/cover.ts'
 import type { NewAllocation } from '../../payments/targets.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
 import type { Expected, Fields } from '../shell/fields.ts'
-import { describedBy, renderFault } from '../shell/layout.ts'
+import { describedBy, renderFieldFaults } from '../shell/layout.ts'
 import { dateWords, renderMoney } from '../shell/ledger-words.ts'
 import { plural } from '../shell/words.ts'
 import { amountText, readAmountText } from './amount-field.ts'
@@ -35,14 +35,14 @@ export async function readAllocatableInvoices(
   debtorId: string,
   currency: string,
   firstId?: string,
-): Promise<readonly LazyInvoiceRow[]> {
+): Promise<readonly InvoiceRowWithOptionalLines[]> {
   const open = (await findOpenInvoices(reader, accountId, debtorId, currency)).toSorted(byDueDate)
   const chosen = open.filter(({ id }) => id === firstId)
   return [...chosen, ...open.filter(({ id }) => id !== firstId)].slice(0, SHOWN_MAX)
 }
 
 export interface Allocatable {
-  readonly invoices: readonly LazyInvoiceRow[]
+  readonly invoices: readonly InvoiceRowWithOptionalLines[]
   readonly currency: string
   /** The amount that may be allocated, in minor units. */
   readonly available: number
@@ -93,8 +93,8 @@ function enteredAllocations(fields: Fields) {
 
 /** Returns the initial values of the form. */
 export function allocationDefaults(
-  invoices: readonly LazyInvoiceRow[],
-  amountOf: (invoice: LazyInvoiceRow) => number,
+  invoices: readonly InvoiceRowWithOptionalLines[],
+  amountOf: (invoice: InvoiceRowWithOptionalLines) => number,
 ) {
   return {
     'allocations/invoice_id': invoices.map(({ id }) => id),
@@ -106,7 +106,7 @@ export function allocationDefaults(
 }
 
 export function renderAllocationFields(
-  invoices: readonly LazyInvoiceRow[],
+  invoices: readonly InvoiceRowWithOptionalLines[],
   today: string,
   entered: Fields,
   problem: Problem | undefined,
@@ -127,6 +127,6 @@ export function renderAllocationFields(
 <td data-label="Amount due" class="amount">${renderMoney(invoice.amount_due, invoice.currency)}</td>
 <td data-label="Allocate" class="amount"><input type="hidden" name="allocations/invoice_id" value="${invoice.id}">
 <input id="${id}" name="allocations/amount" value="${text}" inputmode="decimal" autocomplete="off" class="sum-field" aria-label="Amount for ${invoice.number}"${isFilled && describedBy(problem, name)}>
-${isFilled && renderFault(problem, name)}</td></tr>`
+${isFilled && renderFieldFaults(problem, name)}</td></tr>`
   })}</tbody></table>`
 }

@@ -15,18 +15,24 @@ import { check, Rejection } from '../../validation/rejections.ts'
 import { renderIdempotencyKey } from '../forms/perform-once.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { readAmountText } from './amount-field.ts'
-import type { Subject } from './effects.ts'
+import type { PreviewContext } from './effects.ts'
 import { type MoneyAction, moneyActionPages, type Preview } from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/invoices'
 
-interface LoadedInvoice extends Subject {
+interface LoadedInvoice extends PreviewContext {
   readonly invoice: InvoiceRow
   readonly customerName: string
   readonly timezone: string
@@ -102,13 +108,13 @@ function renderForm(
   const main = html`<p class="back"><a href="${path}">Invoice <span translate="no">${invoice.number}</span></a></p>
 <h1>Credit invoice <span translate="no">${invoice.number}</span></h1>
 <p class="lead"><span translate="no">${customerName}</span> owes ${renderMoney(invoice.amount_due, invoice.currency)} on this invoice. A credit reduces this amount, in part or in full, and cannot be undone.</p>
-${renderFaults(problem)}
-<form method="post" action="${path}/credit/preview" class="card stack" novalidate>${csrfField(frame)}${renderIdempotencyKey(entered)}
+${renderFaultSummary(problem)}
+<form method="post" action="${path}/credit/preview" class="card stack" novalidate>${renderCsrfField(frame)}${renderIdempotencyKey(entered)}
 <div class="field"><label for="amount">Amount in <span translate="no">${invoice.currency}</span></label>
-<input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFault(problem, 'amount')}</div>
+<input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFieldFaults(problem, 'amount')}</div>
 <div class="field"><label for="reason">Reason</label>
 <input id="reason" name="reason" value="${entered.text('reason')}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason', 'reason-hint')}>
-<p class="hint" id="reason-hint">Recorded in the audit log. The customer does not see the reason.</p>${renderFault(problem, 'reason')}</div>
+<p class="hint" id="reason-hint">Recorded in the audit log. The customer does not see the reason.</p>${renderFieldFaults(problem, 'reason')}</div>
 <p class="row"><button class="primary">Preview</button> <a class="button" href="${path}">Cancel</a></p></form>`
   return renderPage(frame, {
     title: `Credit invoice ${invoice.number}`,

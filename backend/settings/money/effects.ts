@@ -26,7 +26,7 @@ export interface Effects {
 }
 
 /** The debtor whose records an action changes, and the time of the action. */
-export interface Subject {
+export interface PreviewContext {
   readonly accountId: string
   readonly debtorId: string
   /** Invoices that the action may change although they are closed. */
@@ -39,18 +39,18 @@ export interface Subject {
 /** Resolves with the effects of the action, or rejects as the action would. */
 export async function previewEffects(
   database: Database,
-  subject: Subject,
+  context: PreviewContext,
   perform: (tx: Transaction) => Promise<unknown>,
 ): Promise<Effects> {
   const rollback = new Rollback()
   try {
     await database.transaction(async (tx) => {
-      const before = await readSnapshot(tx, subject)
+      const before = await readSnapshot(tx, context)
       await perform(tx)
       // The real action is followed by planning, whose effects on the reminders belong to the preview.
-      const debtor = await lockDebtor(tx, subject.accountId, subject.debtorId)
-      if (debtor !== undefined) await planDebtors(tx, [debtor], subject.now)
-      rollback.effects = compare(before, await readSnapshot(tx, subject, before))
+      const debtor = await lockDebtor(tx, context.accountId, context.debtorId)
+      if (debtor !== undefined) await planDebtors(tx, [debtor], context.now)
+      rollback.effects = compare(before, await readSnapshot(tx, context, before))
       throw rollback
     })
   } catch (error) {
@@ -81,10 +81,10 @@ interface Snapshot {
  */
 async function readSnapshot(
   reader: Reader,
-  subject: Subject,
+  context: PreviewContext,
   before?: Snapshot,
 ): Promise<Snapshot> {
-  const { accountId, debtorId, today, invoiceIds = [] } = subject
+  const { accountId, debtorId, today, invoiceIds = [] } = context
   const open = await reader
     .selectFrom('invoices')
     .selectAll()

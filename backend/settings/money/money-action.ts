@@ -12,13 +12,13 @@ import { type Expected, type Fields, fieldsOf } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
-import { type Effects, previewEffects, representEffects, type Subject } from './effects.ts'
+import { type Effects, type PreviewContext, previewEffects, representEffects } from './effects.ts'
 
 /**
  * `Loaded` is the record that the action concerns, with the other data that the form and the preview show. Each request
  * loads the data again. `Input` is the parsed form, and `Done` is the result of the action.
  */
-export interface MoneyAction<Loaded extends Subject, Input, Done> {
+export interface MoneyAction<Loaded extends PreviewContext, Input, Done> {
   readonly paths: MoneyActionPaths
   /** The name of the operation, which is stored with the idempotency key and must never change (see `OnceOptions`). */
   readonly operation: string
@@ -72,7 +72,7 @@ const LABELS: Labels = {
   currency: 'Currency',
 }
 
-export function moneyActionPages<Loaded extends Subject, Input, Done>(
+export function moneyActionPages<Loaded extends PreviewContext, Input, Done>(
   action: MoneyAction<Loaded, Input, Done>,
 ): readonly SessionPage[] {
   const { adminsOnly, paths } = action
@@ -141,7 +141,7 @@ export function moneyActionPages<Loaded extends Subject, Input, Done>(
   ]
 }
 
-async function performMoneyAction<Loaded extends Subject, Input, Done>(
+async function performMoneyAction<Loaded extends PreviewContext, Input, Done>(
   action: MoneyAction<Loaded, Input, Done>,
   request: SessionRequest,
   deps: SettingsDeps,

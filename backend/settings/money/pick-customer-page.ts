@@ -4,7 +4,7 @@ import type { Database } from '../../database/database.ts'
 import { readBalances } from '../../debtors/balances.ts'
 import { listDirectory } from '../../debtors/directory.ts'
 import { findDebtorsByWords } from '../../debtors/find-debtors.ts'
-import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import { updateAccountTotals } from '../../debtors/ledger-totals.ts'
 import { html } from '../../html/html.ts'
 import { renderPage } from '../shell/layout.ts'
 import { renderSums } from '../shell/ledger-words.ts'
@@ -34,7 +34,7 @@ export async function renderPickCustomer(
   const { id: accountId, timezone } = session.account
   const today = todayIn(timezone, now)
   const reader = database.read
-  await updateTotalsOf(database, accountId)
+  await updateAccountTotals(database, accountId)
   const found =
     search === '' ? undefined : await findDebtorsByWords(reader, accountId, search, FOUND_MAX)
   // Only the sort by the amount owed needs a currency.

@@ -1,19 +1,24 @@
 /** The data that the form for recording a payment shows, and the values of its field `put_to`. */
-import type { DebtorRow, InvoiceRow, LazyInvoiceRow, PaymentRow } from '../../database/tables.ts'
-import type { Subject } from './effects.ts'
+import type {
+  DebtorRow,
+  InvoiceRow,
+  InvoiceRowWithOptionalLines,
+  PaymentRow,
+} from '../../database/tables.ts'
+import type { PreviewContext } from './effects.ts'
 
 /** The values of the field `put_to`: how the payment is allocated. */
 export const PUT_TO = ['oldest_first', 'chosen', 'on_account'] as const
 export type PutTo = (typeof PUT_TO)[number]
 
-export interface LoadedDebtor extends Subject {
+export interface LoadedDebtor extends PreviewContext {
   readonly debtor: DebtorRow
   /** The currency of the payment. */
   readonly currency: string
   /** The currencies in which the debtor owes something. */
   readonly currencies: readonly string[]
   /** The invoices in this currency to which the payment can be allocated. */
-  readonly invoices: readonly LazyInvoiceRow[]
+  readonly invoices: readonly InvoiceRowWithOptionalLines[]
   /** The invoice from whose page the form was opened. */
   readonly invoice: InvoiceRow | undefined
   /** The debtor's newest payments, newest first. The preview warns if one of them resembles the new payment. */

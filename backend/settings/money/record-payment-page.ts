@@ -4,7 +4,13 @@ import { attribute, type Html, html } from '../../html/html.ts'
 import type { NewPayment } from '../../payments/payments.ts'
 import { renderIdempotencyKey } from '../forms/perform-once.ts'
 import type { Fields } from '../shell/fields.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderAllocationFields } from './allocation-fields.ts'
@@ -33,24 +39,24 @@ export function renderRecordForm(
   const main = html`<p class="back"><a href="/settings/customers/${debtor.id}" translate="no">${debtor.name}</a></p>
 <h1>Record a payment</h1>
 ${renderCurrencyLinks(loaded)}
-${renderFaults(problem)}
-<form method="post" action="${PATH}/preview" class="stack" novalidate>${csrfField(frame)}${renderIdempotencyKey(entered)}
+${renderFaultSummary(problem)}
+<form method="post" action="${PATH}/preview" class="stack" novalidate>${renderCsrfField(frame)}${renderIdempotencyKey(entered)}
 <input type="hidden" name="debtor_id" value="${debtor.id}">
 <input type="hidden" name="invoice_id" value="${loaded.invoice?.id ?? ''}">
 <div class="card stack"><div class="fields">
 ${renderAmount(loaded, entered, problem)}
 <div class="field"><label for="received_on">Received on</label>
-<input id="received_on" name="received_on" type="date" value="${entered.text('received_on')}" required${describedBy(problem, 'received_on')}>${renderFault(problem, 'received_on')}</div>
+<input id="received_on" name="received_on" type="date" value="${entered.text('received_on')}" required${describedBy(problem, 'received_on')}>${renderFieldFaults(problem, 'received_on')}</div>
 <div class="field"><label for="method">Method</label>
 <select id="method" name="method"${describedBy(problem, 'method')}>${Object.entries(
     METHOD_WORDS,
   ).map(
     ([name, words]) =>
       html`<option value="${name}"${attribute('selected', entered.text('method') === name)}>${words}</option>`,
-  )}</select>${renderFault(problem, 'method')}</div>
+  )}</select>${renderFieldFaults(problem, 'method')}</div>
 <div class="field"><label for="reference">Reference <span class="hint">(optional)</span></label>
 <input id="reference" name="reference" value="${entered.text('reference')}" maxlength="140" autocomplete="off"${describedBy(problem, 'reference', 'reference-hint')}>
-<p class="hint" id="reference-hint">The text that the payer entered, or the number of the cheque.</p>${renderFault(problem, 'reference')}</div>
+<p class="hint" id="reference-hint">The text that the payer entered, or the number of the cheque.</p>${renderFieldFaults(problem, 'reference')}</div>
 </div></div>
 ${
   invoices.length === 0
@@ -77,12 +83,12 @@ function renderAmount(
 ): Html {
   const isFixed = invoice !== undefined || currencies.length > 0
   return html`<div class="field"><label for="amount">Amount${isFixed && html` in <span translate="no">${currency}</span>`}</label>
-<input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFault(problem, 'amount')}
+<input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFieldFaults(problem, 'amount')}
 ${isFixed && html`<input type="hidden" name="currency" value="${currency}">`}</div>
 ${
   !isFixed &&
   html`<div class="field"><label for="currency">Currency</label>
-<input id="currency" name="currency" value="${entered.text('currency') || currency}" maxlength="3" size="4" autocomplete="off" spellcheck="false"${describedBy(problem, 'currency')}>${renderFault(problem, 'currency')}</div>`
+<input id="currency" name="currency" value="${entered.text('currency') || currency}" maxlength="3" size="4" autocomplete="off" spellcheck="false"${describedBy(problem, 'currency')}>${renderFieldFaults(problem, 'currency')}</div>`
 }`
 }
 
@@ -107,7 +113,7 @@ function renderPutTo(
 ): Html {
   const chosen = entered.text('put_to') || 'oldest_first'
   return html`<fieldset class="card put-to" id="put_to"${describedBy(problem, 'put_to')}><legend class="title">Allocation</legend>
-${renderFault(problem, 'put_to')}${renderFault(problem, 'allocations')}
+${renderFieldFaults(problem, 'put_to')}${renderFieldFaults(problem, 'allocations')}
 ${Object.entries(PUT_TO_WORDS).map(
   ([name, [label, hint]]) =>
     html`<label class="check" for="put-${name}"><input type="radio" id="put-${name}" name="put_to" value="${name}"${attribute('checked', chosen === name)}> <span>${label} <span class="hint">${hint}</span></span></label>

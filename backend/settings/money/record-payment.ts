@@ -1,6 +1,6 @@
 /** The form with which an Admin records a payment. */
 import { todayIn } from '../../calendar/calendar.ts'
-import type { InvoiceRow, LazyInvoiceRow, Reader } from '../../database/tables.ts'
+import type { InvoiceRow, InvoiceRowWithOptionalLines, Reader } from '../../database/tables.ts'
 import { readBalances } from '../../debtors/balances.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoice } from '../../invoices/invoices.ts'
@@ -127,9 +127,9 @@ async function loadDebtor(reader: Reader, request: SessionRequest): Promise<Load
 
 /** Adds the invoice from whose page the form was opened if it is written off: it is not open, but can still be paid. */
 function withWrittenOff(
-  open: readonly LazyInvoiceRow[],
+  open: readonly InvoiceRowWithOptionalLines[],
   invoice: InvoiceRow | undefined,
-): readonly LazyInvoiceRow[] {
+): readonly InvoiceRowWithOptionalLines[] {
   return invoice?.status === 'written_off' ? [invoice, ...open] : open
 }
 

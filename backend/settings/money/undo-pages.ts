@@ -23,7 +23,7 @@ import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { invalid, notFound, rejectIfReadOnly } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
-import { describedBy, renderFault, renderHidden } from '../shell/layout.ts'
+import { describedBy, renderFieldFaults, renderHidden } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
 import { ALLOCATION_FIELDS } from './allocation-fields.ts'
@@ -246,7 +246,7 @@ async function renderQuestion(
   const { id: accountId, timezone } = session.account
   const payment = (await findPayment(database.read, accountId, id)) ?? notFound('payment', id)
   const allocations = (await readAllocations(database.read, accountId, [id])).get(id) ?? []
-  const subject = {
+  const context = {
     accountId,
     debtorId: payment.debtor_id,
     invoiceIds: action.invoicesToReopen(allocations, request),
@@ -255,7 +255,7 @@ async function renderQuestion(
   }
   // The preview performs the action in a transaction that is rolled back. The effects do not depend on the reason,
   // which is not known yet.
-  const effects = await previewEffects(database, subject, (tx) =>
+  const effects = await previewEffects(database, context, (tx) =>
     action.perform(tx, request, 'preview'),
   )
   const hidden = action.hiddenFields.map((name) => renderHidden(name, invoiceIdOf(request)))
@@ -276,5 +276,5 @@ async function renderQuestion(
 function renderFields(hidden: readonly Html[], fields: Fields, problem: Problem | undefined): Html {
   return html`${renderIdempotencyKey(fields)}${hidden}
 <div class="field"><label for="reason">Reason</label>
-<input id="reason" name="reason" value="${fields.text('reason')}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}>${renderFault(problem, 'reason')}</div>`
+<input id="reason" name="reason" value="${fields.text('reason')}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}>${renderFieldFaults(problem, 'reason')}</div>`
 }

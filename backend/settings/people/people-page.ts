@@ -6,11 +6,11 @@ import type { NoticeDelivery } from '../../mail/outbox.ts'
 import { renderIdempotencyKey } from '../forms/perform-once.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import {
-  csrfField,
   describedBy,
   renderCopyField,
-  renderFault,
-  renderFaults,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
   renderPage,
 } from '../shell/layout.ts'
 import { renderNext } from '../shell/list-query.ts'
@@ -63,11 +63,11 @@ ${
 </section>`
 }
 <section class="card" aria-labelledby="invite-title"><h2 id="invite-title">Invite someone</h2>
-${renderFaults(rejected?.problem)}
-<form method="post" action="/settings/people" class="stack" data-once novalidate>${csrfField(frame)}${renderIdempotencyKey(entered)}
+${renderFaultSummary(rejected?.problem)}
+<form method="post" action="/settings/people" class="stack" data-once novalidate>${renderCsrfField(frame)}${renderIdempotencyKey(entered)}
 <p class="field"><label for="email">E-mail</label>
 <input id="email" name="email" type="email" value="${entered.text('email')}" autocomplete="off" required${describedBy(rejected?.problem, 'email')}></p>
-${renderFault(rejected?.problem, 'email')}
+${renderFieldFaults(rejected?.problem, 'email')}
 <p class="field"><label for="role">Role</label>
 <select id="role" name="role"><option value="member">Member</option><option value="admin"${attribute('selected', entered.text('role') === 'admin')}>Admin</option></select></p>
 <p><button class="primary">Invite</button></p>
@@ -134,6 +134,6 @@ function renderInvitation(frame: Frame, row: InvitationRow, { timezone, mails }:
 }
 
 function renderAction(frame: Frame, action: string, name: string, person: string): Html {
-  return html`<form method="post" action="${action}">${csrfField(frame)}
+  return html`<form method="post" action="${action}">${renderCsrfField(frame)}
 <button class="small">${name}<span class="unseen"> ${person}</span></button></form>`
 }

@@ -6,7 +6,7 @@ import type { DecidedOrLapsedMessage } from '../../messages/approval-log.ts'
 import type { PendingApproval } from '../../reminders/approvals.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
-import { renderFaults, renderPage } from '../shell/layout.ts'
+import { renderFaultSummary, renderPage } from '../shell/layout.ts'
 import { dayOf, labelOf, reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-words.ts'
 import { renderListSection, renderNext } from '../shell/list-query.ts'
 import {
@@ -168,7 +168,7 @@ export function renderApproval(
   const main = html`<p class="back"><a href="${PATH}">Approvals</a></p>
 <div class="heading"><h1>${messageName(message)} to <span translate="no">${debtorName}</span></h1>
 <p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
-${inForm === undefined && renderFaults(rejectedAction?.problem)}
+${inForm === undefined && renderFaultSummary(rejectedAction?.problem)}
 ${renderMissingPaymentDetails(currenciesWithoutPaymentDetails, session.user.role === 'admin')}
 ${renderMessageFacts({ row: message, session, customerName: debtorName, invoices })}
 ${renderEnvelope(sender, message)}

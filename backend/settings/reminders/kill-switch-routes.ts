@@ -8,7 +8,13 @@ import {
   setKillSwitch,
 } from '../../reminders/kill-switch.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import type { SessionPage, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { timeAgo } from '../shell/words.ts'
@@ -110,18 +116,18 @@ ${!isAdmin && html`<p class="hint">${ADMINS_ONLY}</p>`}
 }
 
 function renderStopForm(frame: Frame, rejected?: RejectedForm): Html {
-  return html`${renderFaults(rejected?.problem)}
-<form method="post" action="${PATH}/on" class="stack" data-once novalidate>${csrfField(frame)}
+  return html`${renderFaultSummary(rejected?.problem)}
+<form method="post" action="${PATH}/on" class="stack" data-once novalidate>${renderCsrfField(frame)}
 <p class="field"><label for="reason">Reason</label>
 <input id="reason" name="reason" value="${rejected?.reason}" maxlength="500" autocomplete="off" required${describedBy(rejected?.problem, 'reason', 'reason-hint')}></p>
 <p class="hint" id="reason-hint">Every user of your account sees the reason on every page.</p>
-${renderFault(rejected?.problem, 'reason')}
+${renderFieldFaults(rejected?.problem, 'reason')}
 <p><button class="danger solid">Stop all reminders</button></p></form>`
 }
 
 function renderResumeForm(frame: Frame, rejected?: RejectedForm): Html {
-  return html`${renderFaults(rejected?.problem)}
-<form method="post" action="${PATH}/off" class="stack" data-once>${csrfField(frame)}
+  return html`${renderFaultSummary(rejected?.problem)}
+<form method="post" action="${PATH}/off" class="stack" data-once>${renderCsrfField(frame)}
 <p class="hint">Reminders that are due are planned anew. They are sent in each customer’s business hours, the first ones within a minute if those hours have begun, and at most one a day to each customer. Firm and final reminders wait for approval first.</p>
 <p><button class="primary">Resume reminders</button></p></form>`
 }
@@ -134,7 +140,7 @@ export function renderStopDialog(frame: Frame): Html {
   return html`<dialog id="stop-dialog" role="alertdialog" aria-labelledby="stop-title" aria-describedby="stop-text">
 <h2 id="stop-title">Stop all reminders?</h2>
 <p id="stop-text">No reminder is sent from now on, not even one that is due now. Waiting reminders are not sent later either.</p>
-<form method="post" action="${PATH}/on" class="stack" data-once>${csrfField(frame)}
+<form method="post" action="${PATH}/on" class="stack" data-once>${renderCsrfField(frame)}
 <p class="field"><label for="stop-reason">Reason</label>
 <input id="stop-reason" name="reason" maxlength="500" autocomplete="off" required autofocus></p>
 <p class="row"><button type="button" data-close>Cancel</button>

@@ -17,7 +17,7 @@ import {
 import { renderMessage } from '../../messages/representation.ts'
 import { readStatusHistory } from '../../reminders/approvals.ts'
 import { notFound } from '../shell/faults.ts'
-import { listOf, pageNewestFirst, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import { choiceOf, listOf, pageNewestFirst, pageOf, parseListQuery } from '../shell/list-query.ts'
 import { readCustomerNames } from '../shell/names.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { MESSAGE_HTML_PATH } from '../shell/security-headers.ts'
@@ -37,9 +37,9 @@ export const messagePages: readonly SessionPage[] = [
         ...['debtor_id', 'invoice_id'],
       ])
       const filters = {
-        view: wordOf(list, 'view', LOG_VIEWS),
-        stage: wordOf(list, 'stage', REMINDER_STAGES),
-        reason: wordOf(list, 'reason', LOG_REASONS),
+        view: choiceOf(list, 'view', LOG_VIEWS),
+        stage: choiceOf(list, 'stage', REMINDER_STAGES),
+        reason: choiceOf(list, 'reason', LOG_REASONS),
         debtor_id: list.value('debtor_id'),
         invoice_id: list.value('invoice_id'),
       }

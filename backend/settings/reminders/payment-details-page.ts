@@ -5,10 +5,10 @@ import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { ShownValues } from '../shell/fields.ts'
 import {
-  csrfField,
   describedBy,
-  renderFault,
-  renderFaults,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
   renderHiddenStored,
   renderPage,
 } from '../shell/layout.ts'
@@ -96,7 +96,7 @@ ${
   isAdmin &&
   html`<div class="actions"><a class="button" href="${path}">Change<span class="unseen"> how to pay in ${currency}</span></a>
 <details class="action"><summary class="button danger">Remove…</summary>
-<form method="post" action="${path}/remove" class="stack" data-once>${csrfField(frame)}
+<form method="post" action="${path}/remove" class="stack" data-once>${renderCsrfField(frame)}
 <p class="hint">Reminders in ${currency} then do not say how to pay, unless an invoice has a payment link.</p>
 <p><button class="danger solid">Remove how to pay in ${currency}</button></p></form></details></div>`
 }</section>`
@@ -128,14 +128,14 @@ export function renderPaymentForm(
     const isLink = name === 'payment_link'
     return html`<div class="field"><label for="${name}">${PAYMENT_WORDS[name]}</label>
 <input id="${name}" name="${name}" type="${isLink ? 'url' : 'text'}" value="${values[name]}" autocomplete="off" spellcheck="false"${name === 'currency' && html` maxlength="3" size="4"`}${describedBy(problem, name, `${name}-hint`)}>
-<p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFault(problem, name)}</div>`
+<p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFieldFaults(problem, name)}</div>`
   }
   const title = isNew ? 'Enter how to pay' : `How to pay in ${values.currency}`
   const main = html`<p class="back"><a href="${PATH}">How to pay</a></p>
 <h1>${title}</h1>
 <p class="lead">Enter a bank account, a payment link, or both. Customers see them in every reminder in this currency, so check them carefully.</p>
-${renderFaults(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderHiddenStored(shownOf(stored))}
+${renderFaultSummary(problem)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCsrfField(frame)}${renderHiddenStored(shownOf(stored))}
 ${isNew ? field('currency') : html`<input type="hidden" name="currency" value="${values.currency}">`}
 <div class="pair"><fieldset class="stack"><legend class="title">Bank account</legend>
 ${field('account_holder')}${field('account_number')}${field('bank_code')}${field('bank_name')}</fieldset>

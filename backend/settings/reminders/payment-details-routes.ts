@@ -9,7 +9,7 @@ import {
   readPaymentDetails,
 } from '../../accounts/payment-details.ts'
 import type { Reader } from '../../database/database.ts'
-import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import { updateAccountTotals } from '../../debtors/ledger-totals.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import {
   changePaymentDetails,
@@ -56,7 +56,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
       const { read } = database
       const { id: accountId } = session.account
       // The list of currencies without payment details is read from the account's totals.
-      await updateTotalsOf(database, accountId)
+      await updateAccountTotals(database, accountId)
       const [details, currenciesWithoutDetails, awaitingApproval] = await Promise.all([
         readPaymentDetails(read, accountId),
         listCurrenciesWithoutPaymentDetails(read, accountId),

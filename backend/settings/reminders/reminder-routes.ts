@@ -1,7 +1,7 @@
 /** The route of the preview: the reminders of the next days, including the blocked ones. */
 import { Problem, temporarilyUnavailable } from '../../../shared/contract/problem.ts'
 import { isCalendarDate } from '../../calendar/calendar.ts'
-import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import { updateAccountTotals } from '../../debtors/ledger-totals.ts'
 import { readOldInvoices } from '../../invoices/old-invoices.ts'
 import { countUpcomingDebtors } from '../../invoices/upcoming-reminders.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
@@ -58,7 +58,7 @@ export function reminderPages(pageWaitMs = PAGE_WAIT_MS): readonly SessionPage[]
         const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
         const awaitingApproval = await countAwaitingApproval(read, accountId)
         // `listCurrenciesWithoutPaymentDetails` reads the totals.
-        await updateTotalsOf(database, accountId)
+        await updateAccountTotals(database, accountId)
         const oldInvoices = await readOldInvoices(read, accountId)
         const currenciesWithoutPaymentDetails = await listCurrenciesWithoutPaymentDetails(
           read,

@@ -8,10 +8,10 @@ import { type LadderStage, STAGES } from '../../reminders/planning/ladder.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { ShownValues } from '../shell/fields.ts'
 import {
-  csrfField,
   describedBy,
-  renderFault,
-  renderFaults,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
   renderHiddenStored,
   renderPage,
 } from '../shell/layout.ts'
@@ -84,27 +84,27 @@ ${renderReminderTabs('/settings/schedule', awaitingApproval)}
 <p class="lead">Reminders are sent on business days from 8:00 to 18:00 in the customer’s time zone, at most one a day to each
 customer. Each stage comes at least five days after the previous stage. Firm and Final reminders are sent only after an Admin
 has approved them.</p>
-${renderFaults(problem)}
-<form method="post" action="/settings/schedule" class="stack" data-once novalidate>${csrfField(frame)}${renderHiddenStored(shownOf(view.stored))}
+${renderFaultSummary(problem)}
+<form method="post" action="/settings/schedule" class="stack" data-once novalidate>${renderCsrfField(frame)}${renderHiddenStored(shownOf(view.stored))}
 ${renderLadder(values, isAdmin, problem)}
 <div class="pair">
 <section class="card stack"><p class="field"><label for="chase_from">Send reminders about invoices due from</label>
 <input id="chase_from" name="chase_from" type="date" value="${values.chaseFrom}"${attribute('disabled', !isAdmin)}${describedBy(problem, 'chase_from', 'chase_from-hint')}></p>
 <p class="hint" id="chase_from-hint">No reminders are sent about invoices that fell due before this day. Leave empty to send reminders about every invoice.</p>
-${renderFault(problem, 'chase_from')}
+${renderFieldFaults(problem, 'chase_from')}
 <p class="field"><label for="reply_to">Replies go to</label>
 <input id="reply_to" name="reply_to" type="email" value="${values.replyTo}" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'reply_to', 'reply_to-hint')}></p>
 <p class="hint" id="reply_to-hint">Your address for replies, which are also kept in the message log. If it is empty, Admins are notified of replies by mail.</p>
-${renderFault(problem, 'reply_to')}
+${renderFieldFaults(problem, 'reply_to')}
 <p class="field"><label for="apply_credit">Money on account</label>
 <select id="apply_credit" name="apply_credit"${attribute('disabled', !isAdmin)}${describedBy(problem, 'apply_credit', 'apply_credit-hint')}>${APPLY_CREDIT.map((mode) => html`<option value="${mode}"${attribute('selected', values.applyCredit === mode)}>${CREDIT_WORDS[mode]}</option>`)}</select></p>
 <p class="hint" id="apply_credit-hint">Money that was received, but is not allocated to an invoice. With either choice, no reminder demands an amount that this money covers. If you record a payment yourself, you choose its allocation then.</p>
-${renderFault(problem, 'apply_credit')}</section>
+${renderFieldFaults(problem, 'apply_credit')}</section>
 <section class="card"><p class="field"><label for="holidays">Holidays</label>
 <textarea id="holidays" name="holidays" rows="5" spellcheck="false" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'holidays', 'holidays-hint')}>
 ${values.holidays}</textarea></p>
 <p class="hint" id="holidays-hint">Days on which no reminders are sent, one per line, e.g. 2026-12-25.</p>
-${renderFault(problem, 'holidays')}</section>
+${renderFieldFaults(problem, 'holidays')}</section>
 </div>
 ${isAdmin && html`<p><button class="primary">Save</button></p>`}
 </form>`
@@ -135,8 +135,8 @@ export function renderCustomerSchedule(
 <h1>Schedule of this customer</h1>
 <p class="lead">${isOwn ? 'This customer has its own schedule.' : `This customer follows the account’s schedule${problem === undefined ? ', which is shown here' : ''}.`}
 <a href="/settings/schedule">The account’s schedule</a></p>
-${renderFaults(problem)}
-<form method="post" action="${path}/schedule" class="stack" data-once novalidate>${csrfField(frame)}
+${renderFaultSummary(problem)}
+<form method="post" action="${path}/schedule" class="stack" data-once novalidate>${renderCsrfField(frame)}
 ${renderLadder(values, isAdmin, problem)}
 ${
   isAdmin &&
@@ -170,6 +170,6 @@ function renderLadder(
     const name = `ladder/${stage}` as const
     return html`<li class="${stage}"><p class="field"><label for="${name}">${STAGE_WORDS[stage]}</label>
 <input id="${name}" name="${name}" type="number" inputmode="numeric" value="${days[name]}"${attribute('disabled', !isAdmin)}${describedBy(problem, name, `${name}-hint`)}></p>
-<p class="hint" id="${name}-hint">${STAGE_HINTS[stage]}</p>${renderFault(problem, name)}</li>`
+<p class="hint" id="${name}-hint">${STAGE_HINTS[stage]}</p>${renderFieldFaults(problem, name)}</li>`
   })}</ol></fieldset>`
 }

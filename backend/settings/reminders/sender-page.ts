@@ -3,7 +3,13 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { LOGO_BYTES_MAX, LOGO_PIXELS_MAX, LOGO_PIXELS_MIN } from '../../accounts/logo.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { LOGO_HEIGHT_MAX, LOGO_WIDTH_MAX } from '../../mail/wording/mail-body.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { LOGO_PATH } from '../shell/security-headers.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
@@ -34,14 +40,14 @@ export function renderSender(frame: Frame, view: SenderView, problem?: Problem):
 ${renderReminderTabs(PATH, awaitingApproval)}
 <p class="lead">Customers see this sender in every reminder. A change applies from the next reminder on: reminders that wait for approval
 are rewritten, and approved reminders are sent as they were approved.</p>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <div class="pair wording">
 <div class="stack">
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCsrfField(frame)}
 <div class="field"><label for="name">${SENDER_WORDS.name}</label>
 <input id="name" name="name" value="${name}" placeholder="${accountName}" maxlength="200" autocomplete="organization"${disabled}${describedBy(problem, 'name', 'name-hint')}>
 <p class="hint" id="name-hint">Shown in From, in the subject and in the text. If it is empty, reminders show the account’s name,
-<span translate="no">${accountName}</span>.</p>${renderFault(problem, 'name')}</div>
+<span translate="no">${accountName}</span>.</p>${renderFieldFaults(problem, 'name')}</div>
 ${isAdmin && html`<p class="row"><button class="primary">Save the name</button></p>`}
 </form>
 ${renderLogoCard(frame, view, problem)}
@@ -63,15 +69,15 @@ ${
 }
 ${
   isAdmin &&
-  html`<form method="post" action="${LOGO_PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${csrfField(frame)}
+  html`<form method="post" action="${LOGO_PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${renderCsrfField(frame)}
 <div class="field"><label for="logo">${logo === undefined ? 'Image' : 'Another image'}</label>
 <input id="logo" name="logo" type="file" accept="image/png,image/jpeg"${describedBy(problem, 'logo', 'logo-hint')}>
 <p class="hint" id="logo-hint">PNG or JPEG, at most ${kib} KiB, ${LOGO_PIXELS_MIN} to ${LOGO_PIXELS_MAX} pixels wide and high. Mails show the logo at most ${LOGO_WIDTH_MAX} × ${LOGO_HEIGHT_MAX}
-pixels large. It is part of each mail, so nothing is loaded from elsewhere when a customer reads the mail.</p>${renderFault(problem, 'logo')}</div>
+pixels large. It is part of each mail, so nothing is loaded from elsewhere when a customer reads the mail.</p>${renderFieldFaults(problem, 'logo')}</div>
 <p class="row"><button class="primary">Save the logo</button></p></form>
 ${
   logo !== undefined &&
-  html`<form method="post" action="${LOGO_PATH}/remove" data-once>${csrfField(frame)}<button class="danger">Remove the logo</button></form>`
+  html`<form method="post" action="${LOGO_PATH}/remove" data-once>${renderCsrfField(frame)}<button class="danger">Remove the logo</button></form>`
 }`
 }</section>`
 }

@@ -12,10 +12,10 @@ import {
 import { STAGES } from '../../reminders/planning/ladder.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import {
-  csrfField,
   describedBy,
-  renderFault,
-  renderFaults,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
   renderHiddenStored,
   renderPage,
 } from '../shell/layout.ts'
@@ -121,9 +121,9 @@ ${values[name]}</textarea>`,
     )
   const main = html`<p class="back"><a href="${PATH}">Wording</a></p>
 <div class="heading"><h1>${title}</h1><p class="total">${isChanged ? html`<span class="badge active">Changed</span>` : 'Default'}</p></div>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <div class="pair wording">
-<form method="post" action="${path}" class="card stack" id="wording" data-once${isUnsaved && html` data-unsaved`} novalidate>${csrfField(frame)}${renderHiddenStored({ ...stored })}
+<form method="post" action="${path}" class="card stack" id="wording" data-once${isUnsaved && html` data-unsaved`} novalidate>${renderCsrfField(frame)}${renderHiddenStored({ ...stored })}
 ${line('subject')}${line('greeting')}${lines('opening', 4)}${lines('opening_several', 4)}
 <p class="hint fixed">Here the mail shows the invoices with their amounts and due dates, and how to pay.</p>
 ${lines('closing', 4)}${lines('sign_off', 2)}
@@ -140,7 +140,7 @@ ${
   isChanged &&
   html`<section class="card stack" aria-labelledby="default-title"><h2 id="default-title">Default</h2>
 <p class="hint">Deletes your wording of this stage in this language and uses the default again.</p>
-<form method="post" action="${path}/reset" data-once>${csrfField(frame)}<button class="danger">Restore the default</button></form></section>`
+<form method="post" action="${path}/reset" data-once>${renderCsrfField(frame)}<button class="danger">Restore the default</button></form></section>`
 }`
   return renderPage(frame, { title: `Wording: ${title}`, section: '/settings/reminders', main })
 }
@@ -148,7 +148,7 @@ ${
 function field(name: WordingField, problem: Problem | undefined, input: Html): Html {
   return html`<div class="field"><label for="${name}">${WORDING_WORDS[name]}</label>
 ${input}
-<p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFault(problem, name)}</div>`
+<p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFieldFaults(problem, name)}</div>`
 }
 
 /** `settings.js` updates the preview after each change. Without scripts, only the button Preview updates it. */
@@ -162,7 +162,7 @@ function renderActions(
 <fieldset class="stack"><legend class="title">Try it</legend>
 <div class="field"><label for="invoice">Invoice number</label>
 <input id="invoice" name="invoice" value="${invoice}" autocomplete="off" translate="no"${describedBy(problem, 'invoice', 'invoice-hint')}>
-<p class="hint" id="invoice-hint">The preview, and the test mail to <span translate="no">${user.email}</span>, use this invoice. Nothing is saved or sent to the customer.</p>${renderFault(problem, 'invoice')}</div>
+<p class="hint" id="invoice-hint">The preview, and the test mail to <span translate="no">${user.email}</span>, use this invoice. Nothing is saved or sent to the customer.</p>${renderFieldFaults(problem, 'invoice')}</div>
 <p class="row"><button formaction="${path}/preview" formtarget="preview" data-preview>Preview</button>
 <button formaction="${path}/test">Send me a test</button></p></fieldset>`
 }

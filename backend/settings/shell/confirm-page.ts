@@ -4,7 +4,7 @@
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
-import { csrfField, renderFaults, renderPage } from './layout.ts'
+import { renderCsrfField, renderFaultSummary, renderPage } from './layout.ts'
 import type { Frame } from './response.ts'
 
 export interface Confirmation {
@@ -32,10 +32,10 @@ export function renderConfirmPage(frame: Frame, confirmation: Confirmation): Htm
   const main = html`<p class="back"><a href="${back.path}">${back.name}</a></p>
 <div class="narrow card" data-dialog-content>
 <h1 id="confirm-title">${title}</h1>
-${renderFaults(confirmation.problem)}
+${renderFaultSummary(confirmation.problem)}
 <div id="confirm-text">${consequences}</div>
 <form method="post" action="${action}" class="stack" data-once novalidate>
-${csrfField(frame)}
+${renderCsrfField(frame)}
 ${fields}
 <p class="row"><a class="button" href="${back.path}" data-cancel>Cancel</a>
 <button class="${isDangerous ? 'danger solid' : 'primary'}">${button}</button></p>

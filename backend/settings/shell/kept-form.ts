@@ -42,7 +42,7 @@ interface Obstacle {
   readonly step: Html
 }
 
-const NO_SESSION: Obstacle = {
+const SESSION_ENDED: Obstacle = {
   title: 'Your session has ended',
   step: html`<a href="/settings/login" target="_blank" rel="noopener">Log in (opens in a new tab)</a>, as the same user as
 before.`,
@@ -56,7 +56,7 @@ it up (opens in a new tab)</a>.`,
 
 /** Renders the response to a form that was sent to the path `action` without a session. */
 export function renderFormWithoutSession(frame: Frame, action: string, fields: Fields): Html {
-  return renderKeptForm(frame, action, fields, NO_SESSION)
+  return renderKeptForm(frame, action, fields, SESSION_ENDED)
 }
 
 /** Renders the response to a form of an Admin without the second factor that the account requires. */

@@ -95,7 +95,7 @@ export function renderTabs(label: string, tabs: readonly Tab[], path: string): H
  * Renders the faults for the top of a form, or the message of a problem without faults. The box receives the focus, and
  * each fault links to its field.
  */
-export function renderFaults(problem: Problem | undefined): Html | undefined {
+export function renderFaultSummary(problem: Problem | undefined): Html | undefined {
   if (problem === undefined) return undefined
   const faults = faultsOf(problem)
   return html`<div class="faults" role="alert" tabindex="-1" autofocus data-focus>
@@ -122,7 +122,7 @@ export function faultsOf(problem: Problem | undefined): readonly Fault[] {
 }
 
 /** Renders all faults of a field, to be shown beside it. The attributes from `describedBy` link the field to them. */
-export function renderFault(problem: Problem | undefined, field: string): Html | undefined {
+export function renderFieldFaults(problem: Problem | undefined, field: string): Html | undefined {
   const faults = faultsOf(problem).filter((candidate) => candidate.field === field)
   if (faults.length === 0) return undefined
   return html`<p class="fault" id="${field}-fault">${faults.map(({ detail }, index) => html`${index > 0 && html`<br>`}${detail}`)}</p>`
@@ -163,13 +163,13 @@ export function renderOption(value: string, text: string, chosen: string | undef
  * Renders the hidden fields of every form: the CSRF token and, in a session, the id of the user for whom the form is
  * rendered. The id shows whether another user has logged in with the same browser since.
  */
-export function csrfField({ csrfToken, session }: Frame): Html {
+export function renderCsrfField({ csrfToken, session }: Frame): Html {
   return html`${renderHidden('csrf_token', csrfToken)}${session && renderHidden(FORM_USER, session.user.id)}`
 }
 
 /** Renders the Undo button beside the flash message. It is a form, and works without the script. */
 function renderUndo(frame: Frame, { path, fields }: Undo): Html {
-  return html`<form method="post" action="${path}" class="undo" data-once>${csrfField(frame)}${fields.map(
+  return html`<form method="post" action="${path}" class="undo" data-once>${renderCsrfField(frame)}${fields.map(
     ([name, value]) => renderHidden(name, value),
   )}<button class="small">Undo<span class="unseen"> what was just done</span></button></form>`
 }
@@ -190,7 +190,7 @@ function renderHeader(frame: Frame, { section, search }: PageContent): Html {
 <input id="find" name="q" type="search" value="${search}" placeholder="Find…" maxlength="200" autocomplete="off"></form>
 <form method="post" action="/settings/logout" class="logout">
 <span class="who" translate="no">${session.user.email}</span>
-${csrfField(frame)}
+${renderCsrfField(frame)}
 <button class="quiet">Log out</button>
 </form>
 </header>

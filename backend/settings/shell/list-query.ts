@@ -59,7 +59,7 @@ export function amountRangeOf({ value }: ListQuery): AmountRange {
 }
 
 /** Parses a parameter that must be one of the given words. Throws `Problem` 400. */
-export function wordOf<const T extends string>(
+export function choiceOf<const T extends string>(
   { value }: ListQuery,
   name: string,
   words: readonly T[],

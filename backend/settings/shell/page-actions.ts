@@ -2,7 +2,7 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Fields } from './fields.ts'
-import { csrfField, describedBy, renderFault, renderFaults } from './layout.ts'
+import { describedBy, renderCsrfField, renderFaultSummary, renderFieldFaults } from './layout.ts'
 import type { Frame } from './response.ts'
 
 export interface PageAction {
@@ -49,13 +49,13 @@ export function renderActionWithReason(
   const id = rejection === undefined ? `${action.name}-reason` : 'reason'
   return html`<details class="action"${rejection !== undefined && html` open`}>
 <summary class="button${action.isDangerous && ' danger'}">${action.title}…</summary>
-<form method="post" action="${path}/${action.name}" class="stack" data-once novalidate>${csrfField(frame)}
+<form method="post" action="${path}/${action.name}" class="stack" data-once novalidate>${renderCsrfField(frame)}
 <p class="hint">${action.hint}</p>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 ${action.fields?.(rejection)}
 <p class="field"><label for="${id}">Reason</label>
 <input id="${id}" name="reason" value="${rejection?.fields.text('reason')}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}></p>
-${renderFault(problem, 'reason')}
+${renderFieldFaults(problem, 'reason')}
 <p><button class="${action.isDangerous ? 'danger solid' : 'primary'}">${action.title}</button></p>
 </form></details>`
 }
@@ -66,6 +66,6 @@ export function renderActionButton(
   path: string,
   { name, title, isDangerous }: Pick<PageAction, 'name' | 'title' | 'isDangerous'>,
 ): Html {
-  return html`<form method="post" action="${path}/${name}" data-once>${csrfField(frame)}
+  return html`<form method="post" action="${path}/${name}" data-once>${renderCsrfField(frame)}
 <button${isDangerous && html` class="danger"`}>${title}</button></form>`
 }

@@ -52,13 +52,18 @@ export function renderProblemPage(
 <p><a class="button" href="${target}">${name}</a></p>
 <p class="hint">Request <code translate="no">${requestId}</code></p>
 </div>`
-  return renderPage(FRAMES.get(request) ?? NO_SESSION, { title, main }).text
+  return renderPage(FRAMES.get(request) ?? FRAME_WITHOUT_SESSION, { title, main }).text
 }
 
 /** What surrounds the content of an error page, such as the navigation, for requests with a session. */
 const FRAMES = new WeakMap<Request, Frame>()
 
-const NO_SESSION: Frame = { session: undefined, csrfToken: '', flash: null, killSwitch: undefined }
+const FRAME_WITHOUT_SESSION: Frame = {
+  session: undefined,
+  csrfToken: '',
+  flash: null,
+  killSwitch: undefined,
+}
 
 /** If the request fails, its error page shows the navigation of the session. */
 export function storeErrorFrame(request: Request, session: Session): void {

@@ -9,7 +9,13 @@ import { getUser } from '../../users/users.ts'
 import { invalid } from './faults.ts'
 import { type FieldEntry, PASSWORD } from './fields.ts'
 import { renderKeptFields } from './kept-form.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
+import {
+  describedBy,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
+  renderPage,
+} from './layout.ts'
 import type { SessionRequest, SettingsDeps } from './page-request.ts'
 import type { Frame, FullResponse } from './response.ts'
 import { LOGO_PATH } from './security-headers.ts'
@@ -156,14 +162,14 @@ export function renderPasswordForm(
 <h1 id="confirm-title" tabindex="-1">Confirm that it is you</h1>
 <p>${hint} Sensitive actions, such as issuing a key, require your password if you last entered it more than a few minutes
 ago.</p>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <form method="post" action="${action}" class="stack" data-once novalidate>
-${csrfField(frame)}
+${renderCsrfField(frame)}
 ${renderKeptFields(fields)}
 <input type="hidden" autocomplete="username" value="${frame.session?.user.email}">
 <p class="field"><label for="password">Password</label>
 <input id="password" name="${PASSWORD}" type="password" autocomplete="current-password" required${describedBy(problem, PASSWORD)}></p>
-${renderFault(problem, PASSWORD)}
+${renderFieldFaults(problem, PASSWORD)}
 <p class="row"><button class="primary">Continue</button> <a class="button" href="${back}" data-cancel>Cancel</a></p>
 </form>
 </div>`

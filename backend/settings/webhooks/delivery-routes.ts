@@ -13,7 +13,7 @@ import {
   readEndpointUrls,
 } from '../../webhooks/endpoints.ts'
 import { renderDelivery, renderDeliveryDetail } from '../../webhooks/representation.ts'
-import { type ListQuery, listOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import { choiceOf, type ListQuery, listOf, parseListQuery } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { renderDeliveries, renderDeliveryPage } from './deliveries-page.ts'
 import { WEBHOOK_ADMINS_ONLY } from './endpoint-routes.ts'
@@ -88,7 +88,7 @@ function parseQuery(query: URLSearchParams): { filters: DeliveryFilters; list: L
   const list = parseListQuery(query, ['endpoint_id', 'status', 'type'])
   const filters = {
     endpointId: list.value('endpoint_id'),
-    status: wordOf(list, 'status', DELIVERY_STATUSES),
+    status: choiceOf(list, 'status', DELIVERY_STATUSES),
     type: list.value('type'),
     before: list.cursor,
   }

@@ -4,10 +4,10 @@ import { attribute, type Html, html } from '../../html/html.ts'
 import type { PrivateTargets } from '../../webhooks/target-url.ts'
 import type { Labels } from '../shell/faults.ts'
 import {
-  csrfField,
   describedBy,
-  renderFault,
-  renderFaults,
+  renderCsrfField,
+  renderFaultSummary,
+  renderFieldFaults,
   renderHiddenStored,
   renderPage,
 } from '../shell/layout.ts'
@@ -56,21 +56,21 @@ export function renderEndpointForm(
   const path = ['/settings/webhook-endpoints', form.id].filter(Boolean).join('/')
   const main = html`<p class="back"><a href="/settings/webhook-endpoints">Webhooks</a></p>
 <h1>${title}</h1>
-${renderFaults(problem)}
+${renderFaultSummary(problem)}
 <form method="post" action="${path}" class="stack" data-once novalidate>
-${csrfField(frame)}${form.keyField}${form.stored && renderHiddenStored({ ...form.stored })}
+${renderCsrfField(frame)}${form.keyField}${form.stored && renderHiddenStored({ ...form.stored })}
 <div class="card stack">
 <p class="field"><label for="url">${ENDPOINT_LABELS.url}</label>
 <input id="url" name="url" type="url" value="${form.url}" autocomplete="off" spellcheck="false" required${describedBy(problem, 'url', 'url-hint')}></p>
 <p class="hint" id="url-hint">${URL_HINTS[privateTargets]}</p>
-${renderFault(problem, 'url')}
+${renderFieldFaults(problem, 'url')}
 <p class="field"><label for="description">${ENDPOINT_LABELS.description} (optional)</label>
 <input id="description" name="description" value="${form.description}" autocomplete="off"${describedBy(problem, 'description')}></p>
-${renderFault(problem, 'description')}
+${renderFieldFaults(problem, 'description')}
 </div>
 <fieldset class="card" id="events" tabindex="-1"${describedBy(problem, 'events')}>
 <legend class="title">Events to send</legend>
-${renderFault(problem, 'events')}
+${renderFieldFaults(problem, 'events')}
 <p><label class="check"><input type="checkbox" name="events" value="*"${attribute('checked', form.events.includes('*'))}>
 <span>All events, including types added later</span></label></p>
 <div class="groups events">${EVENT_GROUPS.map(

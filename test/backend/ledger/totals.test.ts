@@ -14,7 +14,7 @@ import {
   readDueByAge,
 } from '../../../backend/debtors/due-totals.ts'
 import { findDebtorsByWords } from '../../../backend/debtors/find-debtors.ts'
-import { updateAllTotals, updateTotalsOf } from '../../../backend/debtors/ledger-totals.ts'
+import { updateAccountTotals, updateAllTotals } from '../../../backend/debtors/ledger-totals.ts'
 import { finalizeInvoice, voidInvoice, writeOffInvoice } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { createId } from '../../../shared/contract/id.ts'
@@ -111,7 +111,7 @@ t.test(
       if (amount > 0) await createInvoice(testAccount, debtor.id, '2026-11-01', amount)
     }
     const [, large, middle] = ids
-    await updateTotalsOf(database, accountId)
+    await updateAccountTotals(database, accountId)
     t.strictSame(
       (await listLargestDebtors(database.read, accountId, 'EUR', 2)).map((row) => row.debtorId),
       [large, middle],
@@ -120,7 +120,7 @@ t.test(
     t.equal(await countUnreachableDebtorsOwing(database.read, accountId, 1), 1)
     const actionContext = { actor: OPERATOR, now: backend.now }
     await database.transaction((tx) => archiveDebtor(tx, accountId, String(large), actionContext))
-    await updateTotalsOf(database, accountId)
+    await updateAccountTotals(database, accountId)
     t.equal(await countUnreachableDebtorsOwing(database.read, accountId, 10), 1)
     const others = await testAccount.otherAccount()
     t.strictSame(await listLargestDebtors(database.read, others.accountId, 'EUR', 5), [])
@@ -235,7 +235,7 @@ t.test('one update processes all changes of a debtor', async (t) => {
       .values(Array.from({ length: 150 }, () => change))
       .execute(),
   )
-  await updateTotalsOf(database, testAccount.accountId)
+  await updateAccountTotals(database, testAccount.accountId)
   const logged = await database.read.selectFrom('ledger_changes').select('debtor_id').execute()
   t.strictSame(logged, [], 'no change remains')
   const [due] = await readDueByAge(database.read, testAccount.accountId, TODAY)
