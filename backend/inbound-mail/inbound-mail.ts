@@ -5,8 +5,8 @@
  */
 import PostalMime, { type Email } from 'postal-mime'
 import { bounceTypeOf, bounceTypeOfReply, oneLine, parseReply } from '../mail/status-codes.ts'
-import { truncate } from '../mail/truncate.ts'
 import type { Bounce } from '../reminders/sending/bounces.ts'
+import { truncate } from '../validation/truncate.ts'
 
 export interface InboundMail {
   readonly content:

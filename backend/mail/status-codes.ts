@@ -2,7 +2,7 @@
  * Determines from SMTP codes (RFC 5321, RFC 3463) whether the cause of a failure is the address, a transient condition
  * or our own configuration.
  */
-import { truncate } from './truncate.ts'
+import { truncate } from '../validation/truncate.ts'
 
 export interface Reply {
   /** The reply code of three digits. */

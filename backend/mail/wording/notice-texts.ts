@@ -1,9 +1,9 @@
 /** Writes the texts of notices, which are mails to users and invited people. */
 import type { AccountRow, NoticeRow, Reader } from '../../database/tables.ts'
 import type { MailedCodes } from '../../users/mailed-codes.ts'
+import { truncate } from '../../validation/truncate.ts'
 import { OPTIONAL_NOTICES, SECURITY_NOTICES } from '../notice-choices.ts'
 import { type Notice, type NoticeDetails, type NoticeKind, readNotice } from '../notices.ts'
-import { truncate } from '../truncate.ts'
 import type { MailBody } from './mail-body.ts'
 import { composeReminder } from './reminder-text.ts'
 import { withFullStop } from './reminder-words/words.ts'
