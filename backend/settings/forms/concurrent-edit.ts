@@ -3,6 +3,7 @@
  * `SHOWN` contains the first texts of the form: those that it showed when it was opened.
  */
 import { enteredValuesProblem, type FieldError } from '../../validation/field-errors.ts'
+import { truncate } from '../../validation/truncate.ts'
 import { type Fields, SHOWN } from '../shell/fields.ts'
 
 /** The largest number of characters of a stored text that an error quotes. */
@@ -36,7 +37,7 @@ export function combineTexts<Name extends string>(
 }
 
 function conflictAt(name: string, stored: string): FieldError {
-  const start = stored.slice(0, QUOTED_MAX)
+  const start = truncate(stored, QUOTED_MAX)
   const now = stored === '' ? 'empty' : `“${start}${start === stored ? '' : '…'}”`
   return {
     pointer: `/${name}`,

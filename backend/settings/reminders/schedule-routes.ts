@@ -13,6 +13,7 @@ import {
   setDebtorLadder,
 } from '../../reminders/chasing-settings.ts'
 import { type Ladder, readLadder } from '../../reminders/planning/ladder.ts'
+import { truncate } from '../../validation/truncate.ts'
 import { notFound, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { EDIT_METHODS, type SessionPage, type SessionRequest } from '../shell/page-request.ts'
@@ -229,7 +230,7 @@ function withHolidayLines(problem: Problem, fields: Fields): Problem {
     const holiday = index === undefined ? undefined : holidays[Number(index)]
     if (holiday === undefined) return error
     const { line, date } = holiday
-    const detail = `Line ${line}, “${date.slice(0, 40)}”, is not a date such as 2026-12-25.`
+    const detail = `Line ${line}, “${truncate(date, 40)}”, is not a date such as 2026-12-25.`
     return { ...error, pointer: '/holidays', detail }
   })
   return new Problem('validation_failed', problem.message, { members: { errors } })

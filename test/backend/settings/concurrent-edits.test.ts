@@ -196,6 +196,19 @@ t.test(
   },
 )
 
+t.test(
+  'the quote of a long text that another person has stored ends with a whole character',
+  async (t) => {
+    // Regression: the quote could end with half of an emoji, which was shown as U+FFFD.
+    const { openForm } = await startWithForms(t)
+    const [one, other] = [await openForm(WORDING, WORDING), await openForm(WORDING, WORDING)]
+    t.equal((await one({ closing: `${'x'.repeat(199)}🎄🎄` })).status, 303)
+    const rejected = await other({ closing: 'Mine.' })
+    t.equal(rejected.status, 422)
+    matches(t, unescaped(rejected.text), containing(`and is now “${'x'.repeat(199)}…”.`))
+  },
+)
+
 const HOW_TO_PAY = '/settings/payment-details'
 const ACCOUNT = {
   currency: 'EUR',

@@ -217,6 +217,21 @@ t.test('all holidays of a long list are stored, or none of a list that is too lo
   matches(t, (await ada.get('/settings/schedule')).json, { holidays: most })
 })
 
+t.test(
+  'an error quotes the start of a long line of the holidays, without half a character',
+  async (t) => {
+    // Regression: the quote could end with half of an emoji, which was shown as U+FFFD.
+    const { ada } = await startEngineWithUsers(t)
+    const { status, text } = await ada.submit('/settings/schedule', {
+      ...{ 'ladder/courtesy': '', 'ladder/friendly': '3', 'ladder/reminder': '10' },
+      ...{ 'ladder/firm': '21', 'ladder/final': '35', chase_from: '', reply_to: '' },
+      holidays: `${'x'.repeat(39)}🎄🎄`,
+    })
+    t.equal(status, 422)
+    matches(t, text, containing(`Line 1, “${'x'.repeat(39)}”, is not a date`))
+  },
+)
+
 t.test('the schedules of the account and of a customer are shown and changed', async (t) => {
   const { ada, debtor } = await openQueue(t)
   const put = (body: object) => ada.send('PUT', '/settings/schedule', body)
