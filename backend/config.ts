@@ -60,8 +60,8 @@ export interface OperatorSettings {
 /** The command line's settings. Settings that are not set are read from `$DATA_DIR/secrets.env`. */
 export function readOperatorSettings(environment: Environment): OperatorSettings {
   const { DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER } = STORAGE_SETTINGS
-  // The environment may also contain settings of the backend and the gateway. `readSettings` would reject those that
-  // begin with the prefix, so the prefix is one with which no setting begins.
+  // `readSettings` rejects variables that begin with `prefix` and are not in the schema. The environment may also contain
+  // settings of the backend and the gateway, none of which begins with `CLI_`.
   const read = <S extends Record<string, Setting<unknown>>>(schema: S, from: Environment) =>
     readSettings(schema, from, { prefix: 'CLI_' })
   const directory = read({ DATA_DIR }, environment).DATA_DIR
@@ -147,9 +147,10 @@ export function mailOptions(settings: MailSettings) {
     directory: join(settings.DATA_DIR, 'mail'),
     inboundSecrets: settings.MAIL_INBOUND_SECRET,
     baseUrl: settings.BASE_URL,
+    // Neither text may change: links in sent mails would no longer work, and mails that wait would contain other codes
+    // than their pages expect. Codes are not stored, but generated again when their mail is sent.
     unsubscribeLinkKeys: keys.map((key) => deriveKey(key, 'unsubscribe links')),
-    // The keys for the codes of invitations and of password resets. The text `invitation codes` must not change:
-    // otherwise, a code whose mail has not been sent yet could not be generated again.
+    // For the codes of invitations and of password resets.
     mailedCodeKeys: keys.map((key) => deriveKey(key, 'invitation codes')),
   }
 }

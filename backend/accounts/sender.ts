@@ -23,7 +23,7 @@ export function senderNameOf({ sender_name, name }: Pick<AccountRow, 'sender_nam
 const SENDER_NAME = matching(
   // Persian and emoji need the zero-width joiner and non-joiner, and emoji need variation selectors.
   /^(?=.*[^\s\u200c\u200d\ufe0e\ufe0f])[^@\ufe6b\uff20<>"\\\p{Zl}\p{Zp}[[\p{Cf}\p{DI}]--[\u200c\u200d\ufe0e\ufe0f]]]*$/v,
-  'a name without @, <, >, quotation marks, backslashes and invisible characters',
+  'a name without @, <, >, ", backslashes and invisible characters',
   { max: 100, trim: true },
 )
 

@@ -1,8 +1,8 @@
 import {
   type KillSwitch,
   type KillSwitchChange,
+  killSwitchJson,
   listKillSwitches,
-  renderKillSwitch,
   setKillSwitch,
 } from '../reminders/kill-switch.ts'
 import {
@@ -88,5 +88,5 @@ async function change(
 }
 
 function represent(killSwitch: KillSwitch) {
-  return { ...renderKillSwitch(killSwitch), account_id: killSwitch.accountId }
+  return { ...killSwitchJson(killSwitch), account_id: killSwitch.accountId }
 }

@@ -21,8 +21,8 @@ const MAIL: Actor = { type: 'system', id: null, label: 'mail', address: null }
 const RECIPIENT: Actor = { type: 'system', id: null, label: 'recipient', address: null }
 
 /**
- * The reason that is stored when a suppression pauses chasing; null if the suppression does not pause it. Only a
- * person can resume chasing then.
+ * The reason that is stored when a suppression pauses chasing, which only a person can then resume. Null if the
+ * suppression does not pause chasing.
  */
 const PAUSE_REASONS: Readonly<Record<SuppressionReason, string | null>> = {
   bounced: 'bounced',
@@ -90,25 +90,30 @@ export async function clearSuppression(
   debtorId: string,
   actionContext: ActionContext,
 ): Promise<DebtorRow> {
-  // Locks the debtor together with the others. If it were locked first, two transactions could deadlock.
+  // Locks all debtors with the address in the order of their ids. If this debtor were locked first, two transactions
+  // could deadlock.
   const found = await findDebtor(tx, accountId, debtorId)
   if (found !== undefined && found.email !== null) {
     await lockDebtorsAt(tx, accountId, found.email)
   }
   const debtor = await getLockedDebtor(tx, accountId, debtorId)
   const { email } = debtor
-  if (email === null) return setContactable(tx, debtor, actionContext)
+  if (email === null) return resetContactability(tx, debtor, actionContext)
   await deleteSuppression(tx, accountId, email, 'bounced')
   const remaining = await findSuppression(tx, accountId, email)
   if (remaining !== undefined) throw suppressedByRecipient(remaining.reason)
+  // The address may have changed before the debtor was locked.
   for (const other of await lockDebtorsAt(tx, accountId, email)) {
-    if (other.id !== debtorId) await setContactable(tx, other, actionContext)
+    if (other.id !== debtorId) await resetContactability(tx, other, actionContext)
   }
-  return setContactable(tx, debtor, actionContext)
+  return resetContactability(tx, debtor, actionContext)
 }
 
-/** Undoes what a suppression has changed in a debtor whose address is no longer suppressed. */
-async function setContactable(
+/**
+ * Undoes what suppressions have changed in a debtor without a suppressed address: the contactability becomes `ok`, or
+ * `missing` if the debtor has no address, and a pause that a bounce caused ends.
+ */
+async function resetContactability(
   tx: Transaction,
   debtor: DebtorRow,
   actionContext: ActionContext,

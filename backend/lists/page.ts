@@ -10,8 +10,8 @@
  * with the faster method.
  *
  * PostgreSQL has statistics, with which it usually chooses the faster method, and counting would take longer than
- * scanning. But PostgreSQL never scans if a filter matches few rows, even if these are at the start. `readPage` therefore
- * scans a few rows first.
+ * scanning. But PostgreSQL never scans if a filter matches few rows, even if these are at the start. If the list is
+ * filtered by a time other than the one that sorts it, `readPage` therefore scans a few rows first.
  */
 import { type Compilable, type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
@@ -41,10 +41,10 @@ import {
 const FIRST_SCAN_ROWS_SQLITE = 1000
 
 /**
- * How many matches are counted per row of a scan if the matches are in the order of creation and the scan is not. SQLite
- * stores rows in the order of creation, so reading them in another order takes longer.
+ * The number of matches that are counted for each scanned row, if the filter's index is sorted by creation and the scan
+ * is not. SQLite stores rows in the order of creation, so reading them in another order takes longer.
  */
-const COUNTED_IN_STORED_ORDER = 2
+const COUNTED_PER_SCANNED_ROW = 2
 
 /** The number of rows of the only scan on PostgreSQL, which takes some milliseconds. */
 const SCAN_ROWS_POSTGRES = 5000
@@ -62,7 +62,8 @@ interface List<V> {
 type ListTable = 'debtors' | 'invoices' | 'payments' | 'messages'
 
 /**
- * `read` returns up to `variant.fetch` rows, in the order of `variant` and within the bounds that `values` contains.
+ * Reads the page by the faster method. `read` runs the statement of the list: `variant` contains what changes its text
+ * (e.g. the order and the number of rows), and `values` its parameters, such as the positions between which to read.
  */
 export async function readPage<
   V extends AnyTimeFilters & { readonly accountId: string },
@@ -88,13 +89,13 @@ export async function readPage<
   }
   if (isAnyDefined(...selectiveFilters)) return await scan.readPart(page)
   if (hasStatistics) {
-    // PostgreSQL may look up every column. It has statistics of columns, but not of the expressions by which conditions
-    // keep SQLite from using an index.
+    // PostgreSQL may use every index. Conditions on columns that are not in this list become expressions (see
+    // `unindexed`), for which it has no statistics.
     const onlyIndexes = [page.sort, ...[scanned, ...scan.filters].map(({ column }) => column)]
-    const pageWithStatistics = { ...page, onlyIndexes }
+    const pageWithAllIndexes = { ...page, onlyIndexes }
     return timeFilters.length === 0
-      ? await scan.readPart(pageWithStatistics)
-      : await scanBeforeSorting(reader, scan, pageWithStatistics)
+      ? await scan.readPart(pageWithAllIndexes)
+      : await scanBeforeSorting(reader, scan, pageWithAllIndexes)
   }
   return scan.filters.length === 0
     ? await scan.readPart(page)
@@ -138,7 +139,7 @@ async function scanAndCount<Row extends { readonly id: string }>(
   let rest = page
   for (let count = FIRST_SCAN_ROWS_SQLITE; ; count *= 2) {
     const uncounted = await Promise.all(
-      filters.map((filter) => skipRows(reader, accountTable, filter, count, page.sort)),
+      filters.map((filter) => countMatches(reader, accountTable, filter, count, page.sort)),
     )
     // All matches of this filter are counted, so there are few enough to sort.
     const selective = uncounted.find(({ sections }) => sections.length === 0)
@@ -154,9 +155,7 @@ async function scanAndCount<Row extends { readonly id: string }>(
   }
 }
 
-/**
- * Rows that are adjacent in an index: those with some literal values or in a range of times, in the order of `sort`.
- */
+/** Adjacent rows of an index, in the order of `sort`: those with a literal value, or with `sort` in a range. */
 interface IndexSection {
   readonly sort: string
   readonly range?: TimeRange | undefined
@@ -170,16 +169,13 @@ interface IndexSection {
 /** A filter and the sections of an index of the column that contain all its matches. */
 export interface IndexedFilter {
   readonly column: string
-  /**
-   * Without sections, a filter of a list matches all rows. If `skipRows` returns a filter without sections, all its
-   * matches have been counted.
-   */
+  /** If empty in a filter of a list, the filter is not set. If empty in a result of `countMatches`, no match is left. */
   readonly sections: readonly IndexSection[]
 }
 
 /**
- * Returns the filter for a column with few values. The index of the column sorts the rows with each value by creation, and
- * contains the rows with `condition`.
+ * Returns the filter for a column with few values. There must be an index of the column and `created_at`. If it is a
+ * partial index, `condition` is its condition.
  */
 export function literalFilter(
   column: string,
@@ -230,10 +226,11 @@ interface AccountTable {
 }
 
 /**
- * Skips the matches of a filter that are counted while `scannedRows` rows are scanned in the order of `scannedSort`.
- * Returns the filter with only those sections that have further matches, each beginning after the counted matches.
+ * Counts the next matches of a filter, as many in each section as may be counted while `scannedRows` rows are scanned in
+ * the order of `scannedSort`. Returns what is left to count: the filter with only those sections that have more matches,
+ * each beginning after the counted ones.
  */
-async function skipRows(
+async function countMatches(
   reader: Reader,
   accountTable: AccountTable,
   { column, sections }: IndexedFilter,
@@ -244,7 +241,7 @@ async function skipRows(
   const rest = await Promise.all(
     sections.map(async (section) => {
       const isStoredOrder = section.sort === 'created_at' && scannedSort !== 'created_at'
-      const count = isStoredOrder ? COUNTED_IN_STORED_ORDER * scannedRows : scannedRows
+      const count = isStoredOrder ? COUNTED_PER_SCANNED_ROW * scannedRows : scannedRows
       const after = await findPosition(reader, accountTable, { ...page, ...section, column }, count)
       return after === undefined ? [] : [{ ...section, after }]
     }),

@@ -19,8 +19,9 @@ export async function countAwaitingApproval(reader: Reader, accountId: string): 
 }
 
 /**
- * A message that requires approval and does not await it: it was approved or rejected, or the approval lapsed because the
- * message was cancelled, suppressed (perhaps already when it was planned) or not decided in time.
+ * A message that requires approval and does not await it (any more): it was approved or rejected, or nothing is left to
+ * decide because the message was cancelled, was suppressed (perhaps already when it was created) or was not decided in
+ * time.
  */
 export interface DecidedOrLapsedMessage extends MessageRow {
   /** The detail of the latest transition, which states its cause. */

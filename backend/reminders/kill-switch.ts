@@ -115,7 +115,7 @@ export async function setKillSwitch(
 }
 
 /** The JSON of a switch in events. */
-export function renderKillSwitch({ scope, isOn, reason, changedAt, changedBy }: KillSwitch) {
+export function killSwitchJson({ scope, isOn, reason, changedAt, changedBy }: KillSwitch) {
   return {
     object: 'kill_switch',
     scope,
@@ -147,8 +147,8 @@ function recordChangeEvent(
       accountId,
       type: 'kill_switch.changed',
       subjectId: accountId,
-      render: () => renderKillSwitch(after),
-      renderBefore: () => renderKillSwitch(before),
+      render: () => killSwitchJson(after),
+      renderBefore: () => killSwitchJson(before),
     },
     now,
   )

@@ -25,8 +25,8 @@ import { endSessionsOf } from './sessions.ts'
 
 const LIFETIME_MS = 30 * 60_000
 /**
- * How many valid links a user can have. Without this limit, anyone could fill the mailbox of a user: ten requests are
- * accepted in 15 minutes for each e-mail address and for each network. A user who has this many links needs no other one.
+ * How many valid links a user can have. The limit of requests (ten in 15 minutes for each e-mail address and for each
+ * network) would still let anyone fill the mailbox of a user. A user who has `LINKS_MAX` valid links needs no other one.
  */
 const LINKS_MAX = 3
 /** A transaction that records a request announces this topic, so that the worker mails the link at once. */
@@ -34,9 +34,9 @@ const PASSWORD_RESETS = 'password_resets'
 const BATCH_MAX = 50
 
 /**
- * `email` is the address as the user entered it. It is stored in lower case, but not normalized by `normalizeEmail`,
- * because earlier versions stored the addresses of users without this normalization. `findUserByEmail` finds users by
- * both spellings.
+ * `email` is the address as the user entered it. It is stored in lower case, but not normalized by `normalizeEmail`:
+ * `findUserByEmail` looks for the normalized address, and for the one that is only in lower case, which earlier versions
+ * stored for users.
  */
 export async function requestPasswordReset(
   tx: Transaction,
@@ -155,7 +155,7 @@ export async function getPasswordReset(
   if (reset !== undefined && user !== undefined) return { reset, user }
   throw new Problem(
     'invalid_password_reset',
-    'This link is no longer valid: it is older than 30 minutes, or this or another link was already used. Request a new link.',
+    'This link is not valid, or no longer valid: a link works once, within 30 minutes, and only until the password is changed in another way. Request a new link.',
   )
 }
 

@@ -1,6 +1,6 @@
 /**
  * The route to which gateways report the calls to which they responded themselves, and the rate-limit windows that have
- * changed. `http/gateway-requests.ts` checks the signatures of these requests, as of all internal requests of gateways.
+ * changed. `http/gateway-requests.ts` checks the signatures of these and all other internal requests of gateways.
  */
 import type { ServerRoute } from '@hapi/hapi'
 import Joi from 'joi'

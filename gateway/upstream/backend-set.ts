@@ -167,7 +167,8 @@ export class BackendSet implements Backends {
       this,
       async (backend) => {
         const exchange = this.#send(backend, request, deadline)
-        // Later attempts are not repeated: otherwise a slow backend might never get the time to respond.
+        // Only the first attempt is moved to another backend if it is slow (see `#repeat`): otherwise a slow
+        // backend might never get the time to respond. Any attempt that fails is followed by another.
         if (isFirst) backend.repeatableExchanges.set(exchange, performance.now())
         isFirst = false
         return exchange.response.finally(() => backend.repeatableExchanges.delete(exchange))

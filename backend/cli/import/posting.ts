@@ -93,7 +93,7 @@ export async function postMissing(options: PostingOptions): Promise<ImportOutcom
  * that run received no response.
  */
 function idempotencyKey(kind: string, externalId: string): string {
-  // The API accepts only visible ASCII characters, at most 255. The prefix is much shorter than the 55 that remain.
+  // The API accepts at most 255 visible ASCII characters: up to 200 for the id, and more than enough for the prefix.
   const isAllowed = /^[!-~]{1,200}$/.test(externalId)
   const name = isAllowed ? externalId : createHash('sha256').update(externalId).digest('hex')
   return `import-${kind}-${name}`

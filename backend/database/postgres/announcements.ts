@@ -18,8 +18,8 @@ const RECONNECT_MS = 1000
 
 export interface PostgresAnnouncementsOptions {
   /**
-   * Opens a connection for LISTEN. It leads to the server that accepts writes, the only one that sends notifications,
-   * and directly, because LISTEN needs a session of its own, which a pooler does not provide.
+   * Opens a connection for LISTEN to the server that accepts writes, because only that server sends notifications. It
+   * must not pass through a pooler, because LISTEN needs a session of its own.
    */
   connect(): Promise<pg.Client>
   /** Sends a statement that notifies. Any connection may be used for it, even one through a pooler. */

@@ -1,7 +1,7 @@
 /**
  * Renders alternatives of which a reader needs only one, e.g. a sample in several languages. Without scripts,
  * each alternative is a section that the reader can open; `docs.js` turns the sections into tabs. If the reader
- * chooses a tab of the group `language`, all samples show this language.
+ * chooses a tab of the group `language`, all samples show this language. `ariaLabel` names the tabs for screen readers.
  */
 import { type Html, html } from '../../html/html.ts'
 
@@ -10,8 +10,8 @@ export interface Tab {
   readonly content: Html
 }
 
-export function renderTabs(group: string, label: string, tabs: readonly Tab[]): Html {
-  return html`<div class="tabs" data-tabs="${group}" data-label="${label}">
+export function renderTabs(group: string, ariaLabel: string, tabs: readonly Tab[]): Html {
+  return html`<div class="tabs" data-tabs="${group}" data-label="${ariaLabel}">
 ${tabs.map(
   (tab, at) => html`<details${at === 0 && html` open`}><summary>${tab.label}</summary>
 ${tab.content}</details>

@@ -68,7 +68,9 @@ function choiceFooter(kind: NoticeKind, baseUrl: string): string[] {
     return [`Choose which of these mails you receive: ${page}`]
   }
   if (SECURITY_NOTICES.some((security) => security === kind)) {
-    return [`For security, Admins cannot turn off this mail. Your other mails: ${page}`]
+    return [
+      `For security, Admins cannot turn off this mail. Choose which other mails you receive: ${page}`,
+    ]
   }
   return []
 }

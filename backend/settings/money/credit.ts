@@ -79,10 +79,11 @@ async function loadInvoice(
 function parseCredit({ invoice }: LoadedInvoice, fields: Fields): Credit {
   const { currency, amount_due: due } = invoice
   const text = fields.text('amount')
-  const amount = fields.isJson ? parseJsonAmount(text) : readAmountText(text, currency)
-  if (typeof amount === 'string') {
-    invalid('amount', text === '' ? 'Enter the amount.' : `The amount ${amount}.`)
+  const amountOrFault = fields.isJson ? parseJsonAmount(text) : readAmountText(text, currency)
+  if (typeof amountOrFault === 'string') {
+    invalid('amount', text === '' ? 'Enter the amount.' : `The amount ${amountOrFault}.`)
   }
+  const amount = amountOrFault
   // If the invoice is not open, its amount due does not matter: the action rejects the credit with an error that names
   // the status of the invoice.
   if (isOpen(invoice) && amount > due) {
@@ -91,7 +92,7 @@ function parseCredit({ invoice }: LoadedInvoice, fields: Fields): Credit {
   return { amount, reason: checkReason(fields.text('reason')) }
 }
 
-/** Returns the amount in minor units, or what is wrong with the text, as `readAmountText` does for a form. */
+/** Returns the amount in minor units. If the text is invalid, returns how a sentence about the amount ends. */
 function parseJsonAmount(text: string): number | string {
   const amount = check(amountRule, text === '' ? undefined : Number(text))
   return amount instanceof Rejection ? amount.detail : amount

@@ -3,8 +3,8 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import {
   type KillSwitch,
+  killSwitchJson,
   readKillSwitches,
-  renderKillSwitch,
   setKillSwitch,
 } from '../../reminders/kill-switch.ts'
 import type { Session } from '../../sessions/sessions.ts'
@@ -30,15 +30,16 @@ export const killSwitchPages: readonly SessionPage[] = [
       const [installationSwitch, accountSwitch] = await readSwitches(session, deps)
       return {
         json: represent(installationSwitch, accountSwitch),
-        page: (frame) => renderSwitch(frame, { session, installationSwitch, accountSwitch, now }),
+        page: (frame) =>
+          renderKillSwitchPage(frame, { session, installationSwitch, accountSwitch, now }),
       }
     },
   },
-  switchPage('on'),
-  switchPage('off'),
+  switchAction('on'),
+  switchAction('off'),
 ]
 
-function switchPage(position: 'on' | 'off'): SessionPage {
+function switchAction(position: 'on' | 'off'): SessionPage {
   const on = position === 'on'
   return {
     method: 'POST',
@@ -59,7 +60,7 @@ function switchPage(position: 'on' | 'off'): SessionPage {
       const [installationSwitch, accountSwitch] = await readSwitches(session, deps)
       const rejected = { reason: fields.text('reason'), problem }
       return (frame) =>
-        renderSwitch(frame, { session, installationSwitch, accountSwitch, now }, rejected)
+        renderKillSwitchPage(frame, { session, installationSwitch, accountSwitch, now }, rejected)
     },
   }
 }
@@ -70,7 +71,7 @@ function readSwitches({ account }: Session, { database }: Pick<SettingsDeps, 'da
 
 /** Represents the account's switch, and the switch with which the operator stops the reminders of all accounts. */
 function represent(installationSwitch: KillSwitch, accountSwitch: KillSwitch) {
-  return { ...renderKillSwitch(accountSwitch), installation: renderKillSwitch(installationSwitch) }
+  return { ...killSwitchJson(accountSwitch), installation: killSwitchJson(installationSwitch) }
 }
 
 interface SwitchView {
@@ -87,7 +88,7 @@ interface RejectedForm {
   readonly problem: Problem
 }
 
-function renderSwitch(
+function renderKillSwitchPage(
   frame: Frame,
   { session, installationSwitch, accountSwitch, now }: SwitchView,
   rejected?: RejectedForm,
@@ -100,7 +101,7 @@ function renderSwitch(
   const main = html`<p class="back"><a href="/settings/reminders">Reminders</a></p>
 <h1>Kill switch</h1>
 <p class="lead">While the kill switch is on, no reminder of your account is sent, not even one that is due now. Waiting
-reminders are not sent later either: when you resume, reminders that are then due are planned anew.</p>
+reminders are discarded. When you resume, new ones are planned for the invoices that are then due a reminder.</p>
 ${
   installationSwitch.isOn &&
   html`<section class="card"><h2>The operator of this service has stopped all reminders</h2>
@@ -128,7 +129,7 @@ ${renderFieldFaults(rejected?.problem, 'reason')}
 function renderResumeForm(frame: Frame, rejected?: RejectedForm): Html {
   return html`${renderFaultSummary(rejected?.problem)}
 <form method="post" action="${PATH}/off" class="stack" data-once>${renderCsrfField(frame)}
-<p class="hint">Reminders that are due are planned anew. They are sent in each customer’s business hours, the first ones within a minute if those hours have begun, and at most one a day to each customer. Firm and final reminders wait for approval first.</p>
+<p class="hint">New reminders are planned for the invoices that are due one. They are sent in each customer’s business hours, the first ones within a minute if those hours have begun, and at most one a day to each customer. Firm and final reminders wait for approval first.</p>
 <p><button class="primary">Resume reminders</button></p></form>`
 }
 
@@ -139,7 +140,7 @@ function renderResumeForm(frame: Frame, rejected?: RejectedForm): Html {
 export function renderStopDialog(frame: Frame): Html {
   return html`<dialog id="stop-dialog" role="alertdialog" aria-labelledby="stop-title" aria-describedby="stop-text">
 <h2 id="stop-title">Stop all reminders?</h2>
-<p id="stop-text">No reminder is sent from now on, not even one that is due now. Waiting reminders are not sent later either.</p>
+<p id="stop-text">No reminder is sent from now on, not even one that is due now. Waiting reminders are discarded; new ones are planned when you resume.</p>
 <form method="post" action="${PATH}/on" class="stack" data-once>${renderCsrfField(frame)}
 <p class="field"><label for="stop-reason">Reason</label>
 <input id="stop-reason" name="reason" maxlength="500" autocomplete="off" required autofocus></p>

@@ -27,16 +27,16 @@ export function rejectIfReadOnly({ account }: Session): void {
 /** The labels of a form's fields, by field name, e.g. `number` or `ladder/final`. */
 export type Labels = Readonly<Record<string, string>>
 
-/** The field whose value another record already has, by the code of the problem, which does not point to the field. */
+/** Maps the code of a problem about a duplicate, which has no pointer, to the field that must be unique. */
 const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
   duplicate_external_id: 'external_id',
   duplicate_invoice_number: 'number',
 }
 
 /**
- * Returns the problem with faults that a form can show: the fault of a field with a label points to this field, and
- * names the field by its label. Faults of fields without a label do not change. A problem about a duplicate gets a
- * fault of the field that must be unique.
+ * Returns the problem with faults that a form can show. If the faulty field has a label, the pointer of the fault becomes
+ * the field's name in the form, and its detail begins with the label instead of the JSON member. Other faults do not
+ * change. A problem about a duplicate gets a fault of the field that must be unique.
  */
 export function withFieldLabels(problem: Problem, labels: Labels): Problem {
   const duplicate = DUPLICATE_FIELDS[problem.code]

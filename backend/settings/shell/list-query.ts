@@ -172,9 +172,9 @@ ${next !== null && html`<a class="button small" href="${linkTo(next, nextTrail)}
 </nav>`
 }
 
-/** Renders the link to the next page. `query` contains its cursor, and the limit and filters of this page. */
-export function renderNext(path: string, query: Filters, name: string): Html {
-  return html`<p><a class="button" href="${listPath(path, query)}" rel="next">${name}</a></p>`
+/** Renders a link to the next page with the text `label`. `query` contains the page's cursor, limit and filters. */
+export function renderNext(path: string, query: Filters, label: string): Html {
+  return html`<p><a class="button" href="${listPath(path, query)}" rel="next">${label}</a></p>`
 }
 
 /** The list that contains all rows of a section, and the number of rows that the section shows. */
