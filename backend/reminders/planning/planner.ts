@@ -265,16 +265,18 @@ function groupDue(due: readonly NextStep[], debtor: DebtorToPlan): PlannedMessag
     const group = groups.get(kind) ?? []
     // The daily cap would postpone a routine message, so it is planned only after the scheduled message has been sent.
     // Firm and final are planned nevertheless, because a person must first approve them.
-    if (group.length === 0 || (kind === 'routine' && debtor.hasScheduledMessage)) return []
+    if (kind === 'routine' && debtor.hasScheduledMessage) return []
     const oldest = group
       .toSorted((a, b) => (a.invoice.due_date < b.invoice.due_date ? -1 : 1))
       .slice(0, debtor.refusal === undefined ? INVOICES_MAX : undefined)
+    const [first] = oldest
+    if (first?.next === undefined) return []
     const invoices = oldest.flatMap(({ invoice, next }) =>
       next === undefined ? [] : [{ id: invoice.id, stage: next.stage }],
     )
-    const slots = oldest.flatMap(({ next }) => (next === undefined ? [] : [next.slot.getTime()]))
     const stage = highestStage(invoices.map((invoice) => invoice.stage))
-    return [{ stage, invoices, scheduledFor: new Date(Math.max(...slots)) }]
+    // The next messages about due invoices have the same slot: the first one from now on, after the daily cap.
+    return [{ stage, invoices, scheduledFor: first.next.slot }]
   })
 }
 
