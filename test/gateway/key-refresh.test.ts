@@ -200,3 +200,47 @@ t.test(
     }
   },
 )
+
+t.test('the age of a result begins with its look-up, not with the response', async (t) => {
+  const { backend, authenticator, call } = await startAuthenticator(t)
+  const secret = backend.issue()
+  const lookUp = call(secret)
+  advanceClock(1)
+  const arrivedAt = performance.now()
+  await lookUp
+  backend.revoke(secret)
+  const confirmed = authenticator.confirm(digestApiKey(secret), arrivedAt)
+  await rejectsWith(t, confirmed, { code: 'revoked_api_key' })
+})
+
+t.test('at most eight requests refresh keys at the same time', async (t) => {
+  const { backend, authenticator, call } = await startAuthenticator(t)
+  const secrets = Array.from({ length: 450 }, () => backend.issue())
+  await Promise.all(secrets.map(call))
+  advanceClock(LAST_MOMENT_S)
+  for (const [keys, requests] of [
+    [400, 8],
+    [50, 1],
+  ]) {
+    const before = { keys: backend.lookUps(), requests: backend.lookUpRequests() }
+    t.notOk(
+      secrets.map(call).some((key) => key instanceof Promise),
+      'every key is cached',
+    )
+    await untilSettled(authenticator)
+    t.equal(backend.lookUps() - before.keys, keys)
+    t.equal(backend.lookUpRequests() - before.requests, requests)
+  }
+})
+
+t.test('a key is not refreshed while it is being looked up for a call', async (t) => {
+  const { backend, authenticator, call } = await startAuthenticator(t)
+  const secret = backend.issue()
+  await call(secret)
+  advanceClock(LAST_MOMENT_S)
+  backend.delayLookUps(100)
+  t.notOk(call(secret) instanceof Promise, 'the key is cached, and due for a refresh')
+  await authenticator.confirm(digestApiKey(secret), performance.now())
+  await untilSettled(authenticator)
+  t.equal(backend.lookUps(), 2)
+})

@@ -39,3 +39,14 @@ t.test(
     t.end()
   },
 )
+
+t.test('calls that were counted while the store was queried are added to its count', (t) => {
+  const windows = createLocalWindows(() => Date.UTC(2026, 10, 2))
+  t.teardown(() => windows.close())
+  const window = windows.open('key_1', LIMIT)
+  Object.assign(window, { used: 1, unreported: 1 })
+  windows.set('key_1', 7, LIMIT, window.endsAt)
+  const { used, unreported } = windows.open('key_1', LIMIT)
+  t.strictSame([used, unreported], [8, 1])
+  t.end()
+})

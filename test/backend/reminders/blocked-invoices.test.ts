@@ -206,3 +206,12 @@ t.test(
     t.equal(engine.smtp.mails.length, 2)
   },
 )
+
+t.test('after a full payment is reversed, the last stage is sent again', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.createInvoice('2026-11-19')
+  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
+  await payAndReverse(engine, invoice, [10_000])
+  await engine.planAndSendAt('2026-12-01T08:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:sent', 'friendly:sent'])
+})

@@ -105,12 +105,14 @@ t.test(
   'a message that was scheduled when the kill switch was activated is replaced after the release',
   async (t) => {
     const engine = await startEngine(t)
-    await engine.createInvoice('2026-11-19')
+    const invoice = await engine.createInvoice('2026-11-19')
     await engine.plan(MORNING)
     await engine.killSwitch({ on: true, reason: 'A slip of the hand' })
     await engine.killSwitch({ on: false })
     await engine.send('2026-11-24T08:00:01.000Z')
     t.strictSame(await suppressions(engine), ['kill_switch'])
+    const { chasing } = await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`)
+    t.equal(chasing.blocked_reason, null, 'nothing blocks the next reminder')
     await engine.planAndSendAt('2026-11-24T08:01:00.000Z')
     t.strictSame(
       await engine.messageLog(),
@@ -347,3 +349,17 @@ t.test(
     t.strictSame(await engine.messageLog(), ['friendly:sent'])
   },
 )
+
+t.test('a reminder that no longer waits is not sent, even if its send check is due', async (t) => {
+  const engine = await startEngine(t)
+  await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  const [message] = await engine.messages()
+  await engine.service.setMessage(message?.id ?? '', { status: 'cancelled' })
+  await engine.send()
+  t.strictSame(await engine.messageLog(), ['friendly:cancelled'])
+  t.equal(engine.smtp.mails.length, 0)
+  const { database } = engine.testAccount.backend
+  const reminders = await database.read.selectFrom('reminders').select('run_at').execute()
+  t.strictSame(reminders, [{ run_at: null }], 'no other send check is scheduled')
+})
