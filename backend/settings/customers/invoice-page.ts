@@ -3,6 +3,7 @@ import type { AuditRow, InvoiceRow, MessageRow, PaymentRow } from '../../databas
 import { type Html, html } from '../../html/html.ts'
 import { canResumeChasing, isDisputed, isOpen, isVoidable } from '../../invoices/actions.ts'
 import { chasingFieldsFor, holdOf } from '../../invoices/holds.ts'
+import type { LadderStage } from '../../reminders/planning/ladder.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderAuditLink } from '../audit/audit-link.ts'
 import { auditWords, readReasonAndAmount } from '../audit/audit-words.ts'
@@ -42,6 +43,8 @@ export interface InvoiceView {
   readonly customerName: string
   /** The reason why no reminder reaches the customer; undefined if nothing blocks reminders. */
   readonly blockReason: string | undefined
+  /** The stage of the last reminder if it is unknown whether it arrived, otherwise undefined. */
+  readonly stageWithUnknownArrival: LadderStage | undefined
   /** The newest payments to the invoice; at most `SHOWN_MAX` + 1. */
   readonly payments: readonly PaymentRow[]
   /** The newest messages about the invoice; at most `SHOWN_MAX` + 1. */
@@ -109,7 +112,7 @@ ${row.amount_credited > 0 && html`<div><dt>Credited</dt><dd>${renderMoney(row.am
 <section class="card"><dl class="facts">
 <div><dt>Issued on</dt><dd>${dateWords(row.issue_date)}</dd></div>
 <div><dt>Due on</dt><dd>${dateWords(row.due_date)}</dd></div>
-<div><dt>Last reminder</dt><dd>${renderLastReminder(row, times)}</dd></div>
+<div><dt>Last reminder</dt><dd>${renderLastReminder(view, times)}</dd></div>
 <div><dt>Next reminder</dt><dd>${nextReminderText(row, timezone, view.blockReason)}</dd></div>
 ${renderTimeFact('Paid', row.paid_at, timezone)}${renderTimeFact('Voided', row.voided_at, timezone)}${renderTimeFact('Written off', row.written_off_at, timezone)}
 ${row.external_id !== null && html`<div><dt>External ID</dt><dd translate="no">${row.external_id}</dd></div>`}
@@ -125,9 +128,13 @@ ${renderListSection('Messages', messages, fullList('messages', row), (rows) => r
 
 /** Renders the stage and the time of the last reminder. A courtesy sets no stage, so only its time is shown. */
 function renderLastReminder(
-  { chasing_stage: stage, chasing_last_message_at: at }: InvoiceRow,
+  { row, stageWithUnknownArrival }: InvoiceView,
   times: TimeContext,
 ): Html {
+  const { chasing_stage: stage, chasing_last_message_at: at } = row
+  if (stageWithUnknownArrival !== undefined && at !== null) {
+    return html`${STAGE_WORDS[stageWithUnknownArrival]}, ${timeAgo(at, times)} (may not have arrived)`
+  }
   if (at === null) return html`${stage === null ? 'None' : STAGE_WORDS[stage]}`
   return html`${stage !== null && `${STAGE_WORDS[stage]}, `}${timeAgo(at, times)}`
 }

@@ -15,6 +15,7 @@ import { findInvoice } from '../../invoices/invoices.ts'
 import { renderInvoice } from '../../invoices/representation.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
+import { findStageWithUnknownArrival } from '../../reminders/unknown-arrival.ts'
 import { notFound, rejectIfReadOnly } from '../shell/faults.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import { blockReasonOf } from '../shell/ledger-words.ts'
@@ -137,8 +138,9 @@ async function readInvoice(
   const row = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
   const newest = newestRows(SHOWN_MAX)
   const ofInvoice = { invoice_id: id }
-  const [debtor, payments, messages, history] = await Promise.all([
+  const [debtor, stageWithUnknownArrival, payments, messages, history] = await Promise.all([
     findDebtor(reader, accountId, row.debtor_id),
+    findStageWithUnknownArrival(reader, accountId, id),
     listPayments(reader, accountId, ofInvoice, newest),
     listMessages(reader, accountId, ofInvoice, newest),
     listActionsOn(reader, accountId, id, HISTORY_MAX + 1),
@@ -146,5 +148,8 @@ async function readInvoice(
   const today = todayIn(timezone, now)
   const blockReason = debtor && blockReasonOf(debtor)
   const customerName = debtor?.name ?? ''
-  return { session, now, today, row, customerName, blockReason, payments, messages, history }
+  return {
+    ...{ session, now, today, row, customerName, blockReason, stageWithUnknownArrival },
+    ...{ payments, messages, history },
+  }
 }

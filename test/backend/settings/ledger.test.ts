@@ -5,6 +5,8 @@ import { suppressAddress } from '../../../backend/debtors/contactability.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
 import { changeChasingSettings } from '../../../backend/reminders/chasing-settings.ts'
 import { DEFAULT_LADDER } from '../../../backend/reminders/planning/ladder.ts'
+import { recordHandOverResult } from '../../../backend/reminders/sending/hand-over-result.ts'
+import { runSendCheck } from '../../../backend/reminders/sending/send-check.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngineWithUsers } from '../../fixtures/reminders/engine.ts'
@@ -361,6 +363,32 @@ t.test('after a courtesy reminder, the page of the invoice shows when it was sen
   t.equal(await lastReminder(), '3 days ago')
   await engine.planAndSendAt('2026-12-08T08:00:00.000Z')
   t.equal(await lastReminder(), 'Friendly, just now')
+})
+
+// Regression: the page showed the stage of the reminder before, with the time of the interrupted one.
+t.test('a last reminder with an unknown outcome is shown with its own stage', async (t) => {
+  const { engine, backend, logInAdmin } = await startEngineWithUsers(t)
+  const { database } = backend
+  const { id } = await engine.createInvoice('2026-11-19')
+  const lastReminder = async () => {
+    const { text } = await (await logInAdmin()).page(`/settings/invoices/${id}`)
+    return /<dt>Last reminder<\/dt><dd>(.*?)<\/dd>/.exec(text)?.[1]?.replaceAll(/<[^>]*>/g, '')
+  }
+  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
+  await engine.plan('2026-12-01T08:00:00.000Z')
+  t.equal(await lastReminder(), 'Friendly, 7 days ago')
+  const messageId = (await engine.messages()).at(-1)?.id ?? ''
+  for (const status of ['queued', 'failed']) {
+    const handOver = await database.transaction((tx) =>
+      runSendCheck(tx, engine.deps, messageId, backend.now),
+    )
+    if (handOver === undefined) throw new Error('the send check blocked the message')
+    const result = { outcome: 'unknown', detail: 'the connection was lost' } as const
+    await database.transaction((tx) => recordHandOverResult(tx, handOver, result, backend.now))
+    t.strictSame(await engine.messageLog(), ['friendly:sent', `reminder:${status}`])
+    t.equal(await lastReminder(), 'Reminder, just now (may not have arrived)')
+    backend.now = new Date('2026-12-01T10:00:00.000Z')
+  }
 })
 
 // Regression: after an erasure, or if a person had changed nothing, the link led to an empty audit log.

@@ -1,0 +1,35 @@
+/** Finds reminders of which it is unknown whether the customer received them. */
+import type { Reader } from '../database/database.ts'
+import type { MessageStatus } from '../database/tables.ts'
+import { readFacts } from './planning/facts.ts'
+import type { LadderStage } from './planning/ladder.ts'
+
+/** The statuses of a message that the mail server has certainly accepted. */
+const ACCEPTED: readonly MessageStatus[] = ['sent', 'delivered', 'bounced']
+
+/**
+ * Returns the stage of the invoice's last reminder if a hand-over of this reminder had an unknown outcome and none
+ * succeeded. `chasing_stage` is then the stage of an earlier reminder, but `chasing_last_message_at` is the time of
+ * this one. Otherwise returns undefined.
+ */
+export async function findStageWithUnknownArrival(
+  reader: Reader,
+  accountId: string,
+  invoiceId: string,
+): Promise<LadderStage | undefined> {
+  const last = await reader
+    .selectFrom('message_invoices')
+    .innerJoin('messages', 'messages.id', 'message_invoices.message_id')
+    .innerJoin('reminders', 'reminders.message_id', 'messages.id')
+    .select(['messages.status', 'reminders.facts'])
+    .where('message_invoices.account_id', '=', accountId)
+    .where('message_invoices.invoice_id', '=', invoiceId)
+    .where((eb) =>
+      eb.or([eb('messages.sent_at', 'is not', null), eb('reminders.unknown_outcomes', '>', 0)]),
+    )
+    .orderBy('messages.id', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  if (last === undefined || ACCEPTED.includes(last.status)) return undefined
+  return readFacts(last.facts).invoices.find(({ id }) => id === invoiceId)?.stage
+}
