@@ -21,7 +21,7 @@ export function renderCurl(
           `-d ${quote(JSON.stringify(example.value, null, 2))}`,
         ]),
   ]
-  // curl uses GET by default, and POST if there is a body.
+  // curl uses GET by default, and POST if there is a body. Every POST of the API has a body.
   if (method !== 'GET' && method !== 'POST') lines.push(`-X ${method}`)
   return lines.join(' \\\n  ')
 }

@@ -8,6 +8,7 @@ import {
   type Column,
   type Condition,
   equals,
+  ignoreSortIndexIfFiltered,
   orderOf,
   type Page,
   UNINDEXED_ACCOUNT_ID,
@@ -101,6 +102,8 @@ function conditionsOf(accountId: string, search: InvoiceSearch, today: string): 
   const { view, debtorId, number, currency, dueSince, dueBefore } = search
   const isOfDebtor = debtorId !== undefined
   const isUnpaid = view === 'unpaid' || view === 'overdue'
+  // The database must find the few invoices of a debtor by the debtor, not by status or currency. Unpaid invoices are
+  // in a partial index that begins with the debtor (see `UNINDEXED_ACCOUNT_ID`).
   return [
     ...equals(isOfDebtor && isUnpaid ? UNINDEXED_ACCOUNT_ID : 'account_id', accountId),
     ...isInView(view, today, isOfDebtor ? unindexed('status') : 'status'),
@@ -116,7 +119,7 @@ function beginsWith(column: Column, prefix: string): Condition[] {
   return within(column, prefix, `${prefix}\u{10ffff}`)
 }
 
-/** `status` is the column with the status: `unindexed('status')` if another index finds fewer invoices. */
+/** `status` is the column with the status, or `unindexed('status')`. */
 function isInView(view: InvoiceView, today: string, status: Column): Condition[] {
   // The condition contains literals, because a database uses a partial index only if the text of the statement
   // contains the condition of the index.
@@ -137,13 +140,11 @@ async function pageOf(
 ): Promise<Page> {
   const column = number === undefined ? COLUMNS[sort] : 'number'
   const direction = number !== undefined || sort === 'due' ? 'asc' : 'desc'
-  const page = {
-    sort: column,
-    direction,
-    fetch,
-    ...(debtorId !== undefined && column !== 'created_at' && { ignoresSortIndex: true as const }),
-  } as const
-  if (after === undefined) return { ...page, after: undefined }
+  const page = ignoreSortIndexIfFiltered(
+    { sort: column, direction, fetch, after: undefined },
+    { debtorId },
+  )
+  if (after === undefined) return page
   const row = await reader
     .selectFrom('invoices')
     .select(['id', 'due_date', 'created_at', 'number'])

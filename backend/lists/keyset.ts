@@ -123,7 +123,7 @@ export function unindexed(column: string): Expression<unknown> {
 export const UNINDEXED_ACCOUNT_ID: Expression<unknown> = unindexed('account_id')
 
 interface MoreSelectiveFilters {
-  /** Values of filters of the same list that are more selective. */
+  /** The values of the list's filters that are more selective than a filter by the column. */
   readonly unlessFilteredBy?: readonly unknown[]
 }
 

@@ -57,7 +57,7 @@ export async function reversePayment(
   return reversed
 }
 
-/** Reopens the invoices and cancels waiting messages about them, because their amounts are now wrong. */
+/** Reopens the invoices and cancels the waiting messages about them, in which the amounts are now wrong. */
 async function reopenInvoices(
   tx: Transaction,
   accountId: string,

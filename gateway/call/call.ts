@@ -68,8 +68,8 @@ export class Call {
   /** The key whose limit the rate-limit headers show if the call has no allowance. */
   keyForLimitHeaders: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined
   /**
-   * Whether the key was cached when the call arrived. The memory of the call then belongs to the partition of
-   * known keys.
+   * Whether the key was cached when the call arrived. If so, the memory that the call uses is counted in the partition
+   * `known` of the budget, otherwise in the partition `unknown`.
    */
   isKeyKnown = false
   /** Whether `100 Continue` was sent. */

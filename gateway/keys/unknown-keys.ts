@@ -1,8 +1,9 @@
 /**
- * Looks unknown keys up at the backend. Anyone can invent keys with a correct checksum. These look-ups
- * therefore wait in a separate queue, which serves the networks of clients in turn, and the key prefixes of
- * each network in turn. Many look-ups are sent as one request. A flood of invented keys therefore costs the
- * backend little, and does not block the first call of a new key. After a start, every key is new to the gateway.
+ * Looks unknown keys up at the backend. Anyone can invent keys with a correct checksum. Look-ups of unknown keys
+ * therefore do not share a queue with those of cached keys (see `known-keys.ts`). Their queue serves the networks of
+ * clients in turn, and the key prefixes of each network in turn. Many look-ups are sent as one request. A flood of
+ * invented keys therefore costs the backend little, and does not block the first call of a valid key that is not cached
+ * yet. (When a gateway has just started, no key is cached.)
  */
 import { LOOK_UPS_PER_REQUEST_MAX } from '../../shared/contract/api-key.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -10,7 +11,7 @@ import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { LookUpResult } from './look-up.ts'
 import { type LookUpMany, sendBatch, type WaitingLookUp } from './look-up-batch.ts'
 
-/** The maximum number of concurrent look-up requests of this process. */
+/** The maximum number of requests for unknown keys that this process sends at the same time. */
 const REQUESTS_MAX = 8
 /**
  * If more look-ups than this are queued, one look-up of the client with the most queued look-ups is rejected: the

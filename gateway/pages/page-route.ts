@@ -21,7 +21,7 @@ export interface PageRoute {
 /** The limits of a form with a CSV file. Larger files must be imported from the command line. */
 const IMPORT_LIMITS: BodyLimits = { bytesMax: MIB, keptBytesMax: MIB }
 
-/** `x-dialog` says that a script sends the request, and shows the response in a dialog. */
+/** A script that will show the response in a dialog sends `x-dialog`. */
 const PAGE_ROUTES: readonly PageRoute[] = [
   {
     prefix: '/settings/import',

@@ -119,8 +119,8 @@ function createApi(dependencies: GatewayDependencies) {
 
   /**
    * Handles a call from an address that the key, as last looked up, does not allow. The call is rejected if a look-up
-   * that began after its arrival confirms this. It is then not counted: a person who has stolen the key could use up
-   * its limit.
+   * that began after its arrival confirms this. A call that is rejected here is not counted, because a person who
+   * has stolen the key could otherwise use up its limit.
    */
   async function confirmAndServe(received: ReceivedCall): Promise<Outcome> {
     const key = await addresses.confirm(received.credential.digest, received.head, received.call)
@@ -214,6 +214,7 @@ function createDecideAndForward(
           'the backend rejected the principal',
         )
         if (reason === 'key_expired') return authenticator.rejectExpired(digest)
+        // An earlier look-up may not contain the change because of which the backend rejected the principal.
         key = await addresses.confirm(digest, head, call, performance.now())
       } else if (key.lookedUpAt >= call.arrivedAt) {
         if (decision.kind === 'reject') throw decision.problem

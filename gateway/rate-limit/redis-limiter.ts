@@ -229,16 +229,18 @@ function scriptValues(
     const window = windows[index]
     const { used = 0, endsAt = 0, unreported = 0 } = window ?? {}
     values.push(`${limit} ${resolvers.length} ${used} ${endsAt} ${unreported}`)
-    // Unreported calls are sent once. If Redis does not count them, a later script call corrects the counter, because
-    // `used` includes them and the script never continues from a lower number than `used`.
+    // If the reply is lost, unreported calls are not sent again. If Redis has not counted them, a later script call
+    // corrects the counter, because `used` includes them, and the script never continues from a lower number than
+    // `used`.
     if (window !== undefined) window.unreported = 0
   })
   return values
 }
 
 /**
- * Checks the reply to a script call with `counters` counters: the time of the store; for each counter, its count before
- * these calls and the end of its window; then the positions, from 1, of the counters that were unusable and replaced.
+ * Checks the reply to a script call with `counters` counters. The reply contains the time of the store; for each
+ * counter, its count before these calls and the end of its window; then the positions, from 1, of the counters that
+ * were unusable and replaced.
  */
 function parseReply(reply: unknown, counters: number): number[] {
   if (!Array.isArray(reply) || reply.length <= 2 * counters || !reply.every(Number.isSafeInteger)) {

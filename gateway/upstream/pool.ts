@@ -139,7 +139,7 @@ export class BackendPool {
       if (next?.handler.onSend(idle)) idle.send(next.request, next.handler)
       else this.#release(idle)
     }
-    // A closed pool keeps connections only for queued requests.
+    // Connections that are still idle here have no queued request to serve, and a closed pool gets no further ones.
     if (this.#isClosed) this.closeIdle()
     if (this.#queue.length === 0 && this.free > 0) this.#options.onFree?.(this.#idle.length > 0)
     const missing = Math.min(

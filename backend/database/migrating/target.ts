@@ -7,8 +7,8 @@ export interface MigrationTarget {
   /** Uses the connection of `db`: within `transaction`, it also finds tables that the transaction has created. */
   hasTable(name: string): Promise<boolean>
   /**
-   * Runs `work` in a transaction that blocks others only for a moment: if it waits too long for a lock, it is
-   * rolled back and `work` runs again later.
+   * Runs `work` in a transaction that blocks other transactions only for a moment: if it waits too long for a lock, it
+   * is rolled back and `work` runs again later.
    */
   transaction<T>(work: (tx: Kysely<unknown>) => Promise<T>): Promise<T>
   /**

@@ -34,9 +34,11 @@ async function checkCopy(path: string): Promise<void> {
   const copy = await SqliteConnection.open(path, 'write')
   try {
     const db = kyselyOnConnection<unknown>(copy)
-    const { rows } = await sql<{ integrity_check: string }>`pragma integrity_check`.execute(db)
+    const { rows: findings } = await sql<{
+      integrity_check: string
+    }>`pragma integrity_check`.execute(db)
     const { rows: brokenReferences } = await sql`pragma foreign_key_check`.execute(db)
-    const [first] = rows
+    const [first] = findings
     if (first?.integrity_check !== 'ok') {
       throw new Error(`The copy is damaged: ${first?.integrity_check ?? 'nothing was checked'}`)
     }
@@ -53,7 +55,7 @@ async function checkCopy(path: string): Promise<void> {
         'The database does not contain the tables of this service. Check its address, such as DATABASE_URL.',
       )
     }
-    // The connection has switched the copy to WAL, which uses several files. In this mode, the copy is a single file,
+    // The connection has switched the copy to WAL, which uses several files. Without WAL, the copy is a single file,
     // which can be moved as it is.
     await copy.exec('pragma journal_mode = delete')
   } finally {

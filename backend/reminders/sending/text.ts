@@ -42,8 +42,9 @@ export async function ensureText(
   // If the message requires approval, its text is approved by now and must not change. If an earlier attempt may have
   // arrived, the recipient must recognize the second mail as the same one.
   const isFixed = message.approval_required === 1 || reminder.unknown_outcomes > 0
-  const isCurrent = isFixed || message.days_past_due === daysPastDueOf(input, now)
-  return message.body !== null && isCurrent ? message : writeText(tx, links, input, now)
+  const isOutdated = message.days_past_due !== daysPastDueOf(input, now)
+  const mustWrite = message.body === null || (isOutdated && !isFixed)
+  return mustWrite ? writeText(tx, links, input, now) : message
 }
 
 /** Returns the days past due of the invoice that was due first. */

@@ -116,8 +116,8 @@ export function blockReasonOf(
 
 /**
  * Describes the next reminder about the invoice, or says why there is none. `customerBlock` is the reason why no
- * reminder reaches the customer. Until a reminder about the invoice is due, this reason is recorded only for the
- * customer.
+ * reminder reaches the customer (see `blockReasonOf`). Until a reminder about the invoice is due, `row` does not
+ * contain this reason.
  */
 export function nextReminderText(
   row: InvoiceRow,
@@ -144,7 +144,7 @@ export function nextReminderText(
 
 const CHASING_WORDS = { active: 'Active', paused: 'Paused', stopped: 'Stopped' } as const
 
-/** Renders the state of a customer. A customer who cannot be reached is highlighted only if `isOwing`. */
+/** Renders the state of a customer. A customer who cannot be reached is highlighted only if they owe money. */
 export function renderDebtorState(row: DebtorRow, isOwing = true): Html {
   const isChased = row.status === 'active' && row.chasing_status === 'active'
   const isReachable = row.contactability_email === 'ok'
