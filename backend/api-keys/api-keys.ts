@@ -1,7 +1,7 @@
 /**
- * Issues, lists, finds and revokes API keys. The scopes of a key are set when it is issued and never change. Keys are
- * looked up by digest. They can be revoked, but are never deleted. The secret is returned when the key is issued and is
- * stored nowhere.
+ * Issues, lists, finds and revokes API keys. The scopes of a key are set when it is issued and never change. The look-up
+ * of a gateway finds a key by the digest of its secret; the check of each call finds it by its id. Keys can be revoked,
+ * but are never deleted. The secret is returned when the key is issued and is stored nowhere.
  */
 import assert from 'node:assert'
 import { timingSafeEqual } from 'node:crypto'
@@ -220,7 +220,8 @@ export async function findKeysByDigest(
   const candidateDigests = candidates.flat().map(({ digest }) => digest.toString())
   const rows = await selectKeys(reader).where('api_keys.digest', 'in', candidateDigests).execute()
   if (rows.length === 0) return digests.map(() => undefined)
-  // The rows are in no particular order. The row of each digest is the one with this digest, made with the same pepper.
+  // The rows come in any order. The row for a digest is the one whose stored digest was made from it, with a pepper of
+  // the same version.
   return candidates.map((peppered) =>
     rows.find((row) => {
       const stored = Buffer.from(row.digest)

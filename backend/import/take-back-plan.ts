@@ -297,7 +297,10 @@ async function planCustomers(
   return { steps, kept }
 }
 
-/** Returns the customers that have irreversible messages, or invoices or payments that are not taken back. */
+/**
+ * Returns the customers that have irreversible messages, or invoices or payments that are not taken back. Void invoices
+ * and reversed payments do not count.
+ */
 async function findCustomersInUse(
   reader: Reader,
   accountId: string,

@@ -9,7 +9,7 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:
 export interface SecretBox {
   /** Returns `v1.<key id>.<nonce, ciphertext and tag in base64url>`. */
   seal(secret: string, owner: SecretOwner): string
-  /** Throws if the form or the key is unknown, or if the sealed secret was altered or belongs to another owner. */
+  /** Throws if the version or the key is unknown, or if the sealed secret was altered or belongs to another owner. */
   open(sealed: string, owner: SecretOwner): string
 }
 

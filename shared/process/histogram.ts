@@ -1,6 +1,6 @@
 /**
- * A histogram that records durations quickly. The histogram of prom-client joins the labels and looks them up
- * for each observation, which takes 2 µs.
+ * A histogram that records durations quickly, because callers keep the `Durations` of their labels. The histogram of
+ * prom-client joins the labels and looks them up for each observation, which takes 2 µs.
  */
 import type { Histogram as PromHistogram } from 'prom-client'
 

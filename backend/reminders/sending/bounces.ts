@@ -45,7 +45,8 @@ export async function bounceMessage(
   await setNextRun(tx, message.id, null)
   await changeMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
   const { account_id: accountId, id: messageId, recipient: address } = message
-  // After a transient rejection, only an obsolete message gets here. Its address may be valid, so it is not suppressed.
+  // After a transient rejection, only an obsolete message gets here. Its address may be valid, so it is not suppressed,
+  // and further reminders can be planned.
   if (retryAfterHours !== undefined) await replanDebtor(tx, accountId, message.debtor_id, now)
   else if (address !== null) {
     const suppression = { accountId, address, reason: 'bounced', detail, messageId } as const

@@ -45,7 +45,7 @@ export async function lockWaitingMessage(
   const debtor = found && (await lockDebtor(tx, found.account_id, found.debtor_id))
   if (debtor === undefined) return undefined
   // This lock is shared, so that the send checks of messages to other debtors need not wait for it. The activation of a
-  // kill switch does: it locks the account exclusively.
+  // kill switch must wait, because it locks the account exclusively.
   await tx
     .selectFrom('accounts')
     .select('id')

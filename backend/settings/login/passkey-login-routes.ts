@@ -24,7 +24,8 @@ export const passkeyLoginPages: readonly OpenPage[] = [
         passkeyOnlyAttempt(request),
         request.now,
       )
-      // The challenge is valid only with the same CSRF token, which is derived from the login cookie: sets this cookie.
+      // The challenge is valid only with the same CSRF token, which is derived from the login cookie. A browser without
+      // this cookie therefore receives it with the challenge.
       return { json: options, bindsBrowser: true }
     },
   },
@@ -62,6 +63,7 @@ async function logIn(request: PageRequest, attempt: PasskeyAttempt, deps: Settin
   return respondToLogin(started, deps, now)
 }
 
+/** The user is unknown until the passkey is verified, so the CSRF token of the login form identifies the attempt. */
 function passkeyOnlyAttempt(request: PageRequest): PasskeyAttempt {
   return { ...browserOf(request), formSecret: request.csrfToken }
 }
