@@ -6,7 +6,8 @@
  * - The young generation may use 16 MB for new objects: with Node's smaller default, objects of calls in progress
  *   are promoted to the old generation.
  * - The old generation is collected when it has grown by 15 %, which keeps memory use low.
- * - Garbage is collected on the main thread only: further threads would compete with it for the gateway's one core.
+ * - Garbage is collected on the main thread only: a gateway process has one core, for which other threads would compete
+ *   with the main thread.
  * - `gc` is exposed: `shared/process/buffers.ts` calls it to free unused buffers earlier than V8 would.
  */
 const V8_FLAGS = [

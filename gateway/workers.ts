@@ -104,7 +104,8 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     })
   }
 
-  // While a worker does not respond, each scrape logs a warning. This log counts repeated warnings instead.
+  // While a worker does not respond, each scrape fails in the same way. This log counts repeated warnings instead of
+  // writing each of them.
   const collapsingLog = createCollapsingLog(log)
   // The operations listener starts first, because it fails if another gateway already uses its port. Listening
   // on the public port would succeed, since that port can be shared.

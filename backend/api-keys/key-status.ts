@@ -1,6 +1,6 @@
 /**
- * Whether a key can be used now, by the clock of the backend that handles the request, and from an address; and when
- * Admins are warned that it will expire.
+ * Whether a key can be used now (by the clock of the backend that handles the request), whether it can be used from an
+ * address, and when Admins are warned that it will expire.
  */
 import { readAddressPrefixes } from '../../shared/contract/address-prefixes.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
@@ -54,12 +54,12 @@ export function nextWarningOrExpiry(expiresAt: string | null, after: Date): stri
   return next === undefined ? expiresAt : new Date(next).toISOString()
 }
 
-/** Parses the column `allowed_addresses`. Returns null if any address is allowed. */
+/** Parses the column `allowed_addresses`. Returns null if all addresses are allowed. */
 export function readAllowedAddresses(json: string | null): readonly string[] | null {
   return json === null ? null : JSON.parse(json).map(String)
 }
 
-/** A client whose address is unknown is allowed only if any address is allowed. */
+/** A client whose address is unknown is allowed only if all addresses are allowed. */
 export function isAddressAllowed(
   allowedAddresses: string | null,
   address: string | undefined,

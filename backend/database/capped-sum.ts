@@ -12,8 +12,8 @@ export function capped(sum: number): number {
 }
 
 /**
- * Returns the SQL of the sum of a column or an expression, whose values are whole numbers; at most `SUM_MAX`. Without
- * rows, the result is null, although the type does not say so.
+ * Returns the SQL of a sum that is at most `SUM_MAX`. `summand` is a column or an expression, and all its values are
+ * whole numbers. Without rows, the result is null, although the type does not say so.
  */
 export function cappedSum(summand: string | RawBuilder<unknown>): RawBuilder<number> {
   const sum = sql`sum(${typeof summand === 'string' ? sql.ref(summand) : summand})`

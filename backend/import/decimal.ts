@@ -13,9 +13,8 @@ const GROUPED = /^\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*$/
 
 /**
  * Returns the exact number of minor units; undefined if the text is not an amount of the currency from 1 minor unit to
- * `AMOUNT_MAX`.
- * Thousands separators are accepted only in an amount with decimals, because "1,234" means 1234 in one file and
- * 1.234 in another, but "1,234.50" has a single meaning.
+ * `AMOUNT_MAX`. Thousands separators are accepted only in an amount with decimals, because "1,234" means 1234 in one
+ * file and 1.234 in another, but "1,234.50" has a single meaning.
  */
 export function parseDecimal(text: string, { exponent, mark }: DecimalForm): number | undefined {
   const [integer = '', fraction = '', ...more] = text.split(mark)

@@ -28,8 +28,8 @@ export interface Mail {
  * The result of a hand-over:
  *
  * - `accepted`: the server accepted the mail, or the mail was written to a file.
- * - `refused`: the recipient or the message was rejected, permanently if `type` is `hard`: by the server, or by the
- *   mailer or the outbox before the server was asked (see `code`).
+ * - `refused`: the server rejected the recipient or the message; or the mailer or the outbox did, and sent nothing to
+ *   the server (see `code`). If `type` is `hard`, the rejection is permanent.
  * - `abandoned`: nothing was sent, for a reason that does not show whether the recipient's address is valid (started too
  *   late, server unavailable, login or sender rejected). The mail may be handed over again. If `isDenied` is set, the
  *   server does not relay mail to this recipient, but may relay mail to others.
@@ -58,8 +58,8 @@ export type HandOverResult =
 
 export interface Mailer {
   /**
-   * Hands the mail over. Never throws. Sends nothing if the hand-over cannot start by `startBefore`; otherwise
-   * ends at most `HAND_OVER_MS_MAX` after that time.
+   * Hands the mail over. Never throws. Sends nothing if the hand-over cannot start by `startBefore`. A hand-over that
+   * has started ends at most `HAND_OVER_MS_MAX` after `startBefore`.
    */
   send(mail: Mail, options: { readonly startBefore: Date }): Promise<HandOverResult>
   /** Returns the Message-ID for an id such as `msg_…`. */

@@ -145,9 +145,9 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
 }
 
 /**
- * Breaks up text that looks like encoded words (RFC 2047), which nodemailer sends unchanged in ASCII names and
- * subjects. Mail programs would decode such text, and could show a name that looks like an address, which
- * `accounts/sender.ts` rejects.
+ * Breaks up text that looks like encoded words (RFC 2047). In ASCII names and subjects, nodemailer sends such text
+ * unchanged, and mail programs would decode it. An encoded name could therefore evade the check in
+ * `accounts/sender.ts`, which rejects names that look like addresses.
  */
 function withoutEncodedWords(text: string): string {
   return text.replaceAll('=?', '= ?')

@@ -1,6 +1,7 @@
 /**
  * The append-only log of message states. If a message ends without a delivery, its stages become free, so that another
- * message may use them for the same invoices. A message that may have been sent keeps its stages.
+ * message may use them for the same invoices. If the outcome of an attempt is unknown, the message may have arrived, so
+ * it keeps its stages.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'
@@ -43,8 +44,8 @@ export async function recordTransitions(
 
 /**
  * Ends the sending of the messages: releases their leases, schedules no other send check, and frees the stages that the
- * messages have taken for their invoices, so that other messages can use these stages. A message that may have been
- * sent keeps its stages, so that no debtor receives a stage twice.
+ * messages have taken for their invoices, so that other messages can use these stages. A message with an attempt whose
+ * outcome is unknown may have arrived. It keeps its stages, so that no debtor receives a stage twice.
  */
 async function endSending(tx: Transaction, messageIds: readonly string[]): Promise<void> {
   await tx

@@ -15,9 +15,9 @@ export type RequestedAllocation = Pick<TargetInvoice, 'pointer' | 'amount'> & {
 }
 
 /**
- * Returns the allocations with their JSON pointers. Throws `allocation_exceeds_payment` if their sum is more than
- * `available`, the part of the payment that is not allocated yet: `nameOfAvailable` is its name in the error. Throws
- * `validation_failed` if an invoice occurs twice.
+ * Returns the allocations with their JSON pointers. `available` is the part of the payment that is not allocated yet,
+ * and `nameOfAvailable` is what the error calls it. Throws `validation_failed` if an invoice occurs twice; otherwise
+ * throws `allocation_exceeds_payment` if the sum of the allocations is more than `available`.
  */
 export function checkAllocations(
   allocations: readonly NewAllocation[],

@@ -22,8 +22,8 @@ export interface Certificate extends TlsKeyPair {
 }
 
 /**
- * Validates `TLS_CERT` and `TLS_KEY`, in PEM form. Returns undefined if neither is set. Throws
- * `SettingsError` if they cannot be used.
+ * Validates `TLS_CERT` and `TLS_KEY`, in PEM form. Returns undefined if neither is set. Throws `SettingsError` if only
+ * one of them is set, or if they cannot be used.
  */
 export function readCertificate(
   cert: string | undefined,

@@ -1,6 +1,7 @@
 /**
  * Reads the body of a request into memory before the call is counted or forwarded. The call can therefore still be
- * rejected, or sent to another backend. Of a long mail, only the start is kept (see `BodyLimits`).
+ * rejected, or sent to another backend. If the body is a mail that the mail server posts, only its start is kept
+ * (see `BodyLimits`).
  */
 import { BODY_BYTES_MAX } from '../../shared/contract/contract.ts'
 import { Problem } from '../../shared/contract/problem.ts'

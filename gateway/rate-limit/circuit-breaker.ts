@@ -17,8 +17,8 @@ const PROBE_INTERVAL_MS = 250
 const PROBE_COUNTER_TTL_MS = 1_000
 const NOT_CONNECTED_YET = 'no connection yet'
 /**
- * This many probes may fail while the first connection is being opened. Unless Redis replied with an error, they are
- * logged at level debug only.
+ * While the first connection is being opened, this many probes may fail, for about a second, before a failure is logged
+ * as an error. Only an error reply of Redis is logged as an error immediately.
  */
 const EXPECTED_FAILED_PROBES = 4
 
@@ -54,8 +54,8 @@ export class CircuitBreakers {
     this.#probeTimer = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
     store.onFault((error, partition) => {
       this.#logReason(partition, error)
-      // The store reports the partition of a fault only without a cluster. The single partition then contains the
-      // counters of all hash tags, so the empty tag is valid too.
+      // In a cluster, the store reports no partition. A single server is one partition, which contains the counters of
+      // all hash tags, so the probe can use the empty tag.
       if (partition !== undefined) this.open(partition, '', error)
     })
     store.onReady(() => this.#probeAll())
@@ -109,8 +109,8 @@ export class CircuitBreakers {
       `redis is unavailable: ${OUTAGE_EFFECTS[this.#onOutage]}`,
     )
     // After an error reply, the other pending calls still get their own replies, which say whether they were
-    // counted. After any other error, the replies to the other calls count as lost, even if the call with this error
-    // was not sent, because the other calls may have been counted.
+    // counted. After any other error, the other calls are rejected because their replies are lost. This applies even
+    // if the call with this error was never sent, because the other calls may have been sent and counted.
     if (!isErrorReply(error)) this.#pending.get(partition)?.rejectAll(replyLost(error))
     this.#store.reconnect(partition, error)
   }
@@ -132,8 +132,8 @@ export class CircuitBreakers {
   }
 
   #logReason(partition: string | undefined, error: unknown): void {
-    // A fault without a partition (of a cluster's node or a sentinel) is logged only before Redis is reached: later,
-    // it may not affect any call.
+    // A fault without a partition (of a cluster's node or a sentinel) is logged only until Redis is reached for the
+    // first time. Later, such a fault does not always affect calls.
     const outage = this.#initialOutage ?? this.#openBreakers.get(partition ?? '')
     if (outage === undefined) return
     outage.reason = outageReason(error)
@@ -147,7 +147,7 @@ export class CircuitBreakers {
     for (const [partition, outage] of this.#openBreakers) void this.#probe(outage, partition)
   }
 
-  /** Without a partition, the probe checks whether Redis can be reached for the first time. */
+  /** Without a partition, `outage` is the initial outage: the probe checks whether Redis can be reached at all. */
   async #probe(outage: Outage, partition?: string): Promise<void> {
     const { counterName } = outage
     // Without this, the late error of one probe would close the connection over which the next probe
@@ -162,7 +162,8 @@ export class CircuitBreakers {
     } catch (error) {
       const failsRepeatedly =
         outage.reason === NOT_CONNECTED_YET && ++this.#initialProbesFailed > EXPECTED_FAILED_PROBES
-      // Other errors are not logged here: if no connection can be opened, the store's `onFault` has the precise reason.
+      // Otherwise, this error is logged only at level debug: if no connection can be opened, `store.onFault` reports
+      // the precise reason.
       if (isErrorReply(error) || failsRepeatedly) this.#logReason(partition, error)
       this.#log.debug({ partition, reason: outageReason(error) }, 'redis is still unavailable')
       if (partition !== undefined) this.#store.reconnect(partition, error)

@@ -149,8 +149,9 @@ function fixedAddress(url: string): BackendAddress {
 }
 
 /**
- * Returns the addresses in a stable order. If a name has IPv4 and IPv6 addresses, only one family is used, because
- * otherwise each backend would be counted twice: IPv4, unless only IPv6 addresses accept connections.
+ * Returns the addresses in a stable order. If a name has IPv4 and IPv6 addresses, returns only the IPv4 addresses, or
+ * only the IPv6 addresses if no IPv4 address accepts connections but an IPv6 address does. With both families, each
+ * backend would be counted twice.
  */
 async function addressesOf(
   origin: string,

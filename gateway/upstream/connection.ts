@@ -7,7 +7,10 @@ export interface BackendRequest {
   readonly method: string
   /** The path and the query. */
   readonly target: string
-  /** Names in lower case and values alternate. The connection adds `Host` and `Content-Length`. */
+  /**
+   * Names in lower case and values alternate. The connection adds `Host` and, unless the request is a GET or HEAD
+   * without a body, `Content-Length`.
+   */
   readonly headers: readonly string[]
   readonly body: Buffer
 }
@@ -94,9 +97,9 @@ export class BackendConnection {
     this.#handler = handler
     this.#hasResponseBegun = false
     this.#reader.expect(method)
-    const hasBody = body.length > 0 || (method !== 'GET' && method !== 'HEAD')
+    const needsLength = body.length > 0 || (method !== 'GET' && method !== 'HEAD')
     const fields = ['host', this.#options.host, ...headers]
-    if (hasBody) fields.push('content-length', String(body.length))
+    if (needsLength) fields.push('content-length', String(body.length))
     writeMessage(this.#socket, renderRequestHead(method, target, fields), body)
   }
 

@@ -48,7 +48,7 @@ export interface CheckStep {
   readonly kind: 'check'
   readonly table: string
   readonly name: string
-  /** The current condition, exactly as the migration that created it spells it. */
+  /** The condition that the step replaces, exactly as the migration that created it spells it. */
   readonly from: string
   readonly to: string
 }
@@ -108,7 +108,8 @@ export function index(statement: string): IndexStep {
 /**
  * Runs `update <table> set <set> where <where>`, in batches in the order of the primary key. Running the update again
  * must not change its result. The update misses rows that a process of the previous version inserts with a key before
- * the current batch: the column's default must be correct for these rows, or the code must handle them.
+ * the current batch. Therefore, the column's default must be correct for such rows, or the code that reads them must
+ * also accept rows without the new value.
  */
 export function backfill(
   work: Omit<BackfillStep, 'kind' | 'key'> & Partial<Pick<BackfillStep, 'key'>>,

@@ -49,8 +49,8 @@ export async function runPlanning(
   scope: PlanningScope = { allDebtors: false },
   signal?: AbortSignal,
 ): Promise<PlannedCounts> {
-  // The first function detects accounts whose reminders are all blocked now, or no longer. The second makes the debtors
-  // due for planning whose account is no longer blocked or has other settings now.
+  // The first function records which accounts have become blocked or unblocked since the previous run. The second
+  // function makes debtors due for planning if their account was unblocked, or if its settings have changed.
   await recordAccountBlocks(deps.database, now, scope.accountId)
   await scheduleDebtorsOfChangedAccounts(deps.database, now, signal)
   let planned: PlannedCounts = { debtors: 0, messages: 0 }
@@ -64,7 +64,7 @@ export async function runPlanning(
     if (scope.allDebtors) after = last
     const done = await planBatch(deps, ids, now, scope)
     // Other transactions, such as those of another planning backend, have locked these debtors or have planned them.
-    // The next run plans those that are still due.
+    // To select debtors again would return the locked ones again. The next run plans those that are still due.
     if (done.debtors === 0 && !scope.allDebtors) break
     planned = {
       debtors: planned.debtors + done.debtors,

@@ -9,7 +9,7 @@ import { type Expected, type FieldEntry, type Fields, FORM_USER } from './fields
 import { renderHidden, renderPage } from './layout.ts'
 import type { Frame } from './response.ts'
 
-/** Renders fields that were entered in another form as hidden fields. */
+/** Renders hidden fields that contain what was entered in another form. */
 export function renderKeptFields(entries: readonly FieldEntry[]): Html {
   return html`${entries.map(([name, values]) => values.map((value) => renderHidden(name, value)))}`
 }
