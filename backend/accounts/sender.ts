@@ -64,7 +64,7 @@ export async function setLogo(
   const logo = content === null ? null : parseLogo(content)
   const account = await lockAccount(tx, accountId)
   const id = logo?.id ?? null
-  // The id is the digest of the content, so this is the same logo, or there is still none.
+  // Two equal ids belong to the same logo, because the id is the digest of the content. Two nulls mean no logo.
   if (account.logo_id === id) return false
   if (logo !== null) await insertLogo(tx, accountId, logo, actionContext.now)
   await updateAccount(tx, accountId, { logo_id: id }, actionContext)

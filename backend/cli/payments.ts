@@ -21,8 +21,7 @@ import { accountIdOf } from './owner.ts'
 export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments allocate',
-    summary:
-      'Allocate the part of a payment that is on account to open invoices of the same customer.',
+    summary: 'Allocate money on account from a payment to open invoices of the same customer.',
     arguments: ['ID'],
     options: {
       to: {

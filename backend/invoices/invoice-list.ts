@@ -68,8 +68,8 @@ export async function listInvoices(
 }
 
 /**
- * If the list shows only overdue invoices, sorted by due date, returns the filter `due_before` with today or the
- * earlier date that was requested, so that the scan ends there.
+ * If the list shows only overdue invoices, sorted by due date, returns the filter `due_before` with today or, if it is
+ * earlier, the requested date. The scan then ends at this date.
  */
 function dueBefore({ overdue, due_before }: InvoiceFilters, today: string, { sort }: Page) {
   if (overdue !== true || sort !== 'due_date') return {}
@@ -114,15 +114,15 @@ const readInvoices = preparedPage((reader: Reader, values: Values, variant: Vari
   const filters = { ...values, ...variant }
   const page = pageWithBounds(variant, values)
   const pageToSort = ignoreSortIndexIfFiltered(page, { debtorId: filters.debtor_id })
-  const ofDebtor = { unlessFilteredBy: [filters.debtor_id] }
-  const isByDueDate = page.sort === 'due_date' && isIndexable(page, 'due_date', ofDebtor)
+  const unlessOneDebtor = { unlessFilteredBy: [filters.debtor_id] }
+  const isByDueDate = page.sort === 'due_date' && isIndexable(page, 'due_date', unlessOneDebtor)
   return selectPage<InvoiceRow>(reader, 'invoices', INVOICE_COLUMNS, pageToSort, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
     ...equals('debtor_id', filters.debtor_id),
     ...equals('number', filters.number),
-    ...isInLiterals(indexableColumn(page, 'status', ofDebtor), filters.status),
+    ...isInLiterals(indexableColumn(page, 'status', unlessOneDebtor), filters.status),
     ...literally(isUnpaid(filters.status) && isByDueDate ? IS_UNPAID : undefined),
     ...equalsLiteral(
       indexableColumn(page, 'currency', { unlessFilteredBy: [filters.debtor_id, filters.status] }),

@@ -6,8 +6,8 @@ import assert from 'node:assert'
 import { CURRENCY_EXPONENTS } from './currencies.ts'
 
 /**
- * The largest amount, in minor units. No real invoice reaches it, and a sum of thousands of such amounts is still below
- * 2^53.
+ * The largest amount, in minor units. A sum of thousands of such amounts is still below 2^53, so that a number
+ * represents it exactly.
  */
 export const AMOUNT_MAX = 999_999_999_999
 

@@ -148,6 +148,7 @@ export function contentDigestOf(
     invoices.map((invoice) => [invoice.id, amountDemanded(invoice)]),
     subject,
     body,
+    // Digests of content without a logo are the same as in earlier versions, which had no logos.
     ...(logo === null ? [] : [logo]),
   ]
   return createHash('sha256').update(JSON.stringify(content)).digest('base64url')

@@ -22,7 +22,7 @@ export interface ResponseWriterOptions {
    * take this long plus the time in which a client receives the flushed bytes at `BYTES_PER_SECOND_MIN`.
    */
   readonly timeoutMs: number
-  /** Called when `ResponseWriter.bytes` has changed. Returns false if there is no memory for the bytes. */
+  /** Called when `write` or a flush has changed `bytes`. Returns false if there is no memory for the bytes. */
   onBytes(): boolean
   /** Called to abort a response for which there is no memory. */
   onMemoryUsedUp(): void
@@ -98,7 +98,7 @@ export class ResponseWriter {
     this.#flushedBytes = 0
   }
 
-  /** Must be called before the connection is reset, which discards the buffered bytes. */
+  /** Sets `bytes` to 0 without calling `onBytes`. The caller must then reset the connection, which drops the bytes. */
   releaseBytes(): void {
     this.#bytes = 0
   }

@@ -30,8 +30,8 @@ export async function bufferPage(
     bytes += value.length
   }
   const body = Readable.from(streamBody(parts, () => next(timeoutMs)))
-  // Without this, the response would occupy a connection to the backend after the client has disconnected, even if the
-  // body was never read.
+  // Without this, the response would occupy a connection to the backend after the client has disconnected. A `finally`
+  // in `streamBody` would not be enough, because it would not run if nothing has been read from the body.
   return body.once('close', () => response.destroy())
 }
 
@@ -53,7 +53,8 @@ async function nextPart(
   arriving: AsyncIterator<Buffer>,
   waitMs: number,
 ): Promise<IteratorResult<Buffer>> {
-  // A timeout of the backend's socket would also expire while a slow client keeps us from reading the response.
+  // This timer runs only while we wait for the backend. A timeout of the backend's socket would also expire while a
+  // slow client keeps us from reading the response.
   const timer = setTimeout(() => response.destroy(new PageTimeout('the page stalled')), waitMs)
   try {
     return await arriving.next()

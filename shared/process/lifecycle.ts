@@ -73,8 +73,8 @@ export interface ProcessOptions<S extends Schema> {
 /**
  * Runs until SIGTERM or SIGINT, then drains. A second signal, or a signal before the process listens, ends the process
  * immediately. On SIGHUP, the process again reads the files that settings name. Exit codes: 0 after a drain, `--help`
- * or `--check-config`; 1 if the process failed, or ended before it was drained; 2 if the arguments or settings are
- * wrong. If the log cannot be written because its reader has stopped, SIGKILL ends the process.
+ * or `--check-config`; 1 if the process failed or did not finish draining; 2 if the arguments or settings are wrong. If
+ * the log cannot be written because its reader has stopped, SIGKILL ends the process.
  */
 export async function runProcess<S extends Schema>(options: ProcessOptions<S>): Promise<void> {
   const settings = readCommandLine(options)

@@ -12,7 +12,8 @@ export function secondsUntilLastCall(
   const { limit, remaining, resetAtMs } = window
   const laterCalls = calls - remaining
   if (laterCalls <= 0) return 0
-  // The window may have ended. If the clock of this machine is slow, the window would seem to last longer than an hour.
+  // The window may have ended already. It lasts at most an hour, even if the clock of this machine is slow and suggests
+  // more.
   const untilReset = Math.min(Math.max((resetAtMs - nowMs) / 1000, 0), WINDOW_SECONDS)
   return untilReset + (Math.ceil(laterCalls / limit) - 1) * WINDOW_SECONDS
 }

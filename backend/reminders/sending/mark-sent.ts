@@ -10,12 +10,12 @@ import { stageAfter } from '../planning/ladder.ts'
 import { setNextRun } from './leases.ts'
 
 /**
- * The statuses of chasing with which sending changes the next action and the reason for which chasing is blocked. In a
- * paused invoice, these are the end and the reason of the pause, which must remain.
+ * The next action and the blocked reason change only if chasing is active. If it is paused, the two columns contain the
+ * end and the reason of the pause, which must remain.
  */
 const ACTIVE = ['active'] as const
 
-/** The statuses of chasing with which sending changes the next stage: after a pause, chasing continues with it. */
+/** The next stage changes even if chasing is paused, because chasing continues with this stage after the pause. */
 const ACTIVE_OR_PAUSED = ['active', 'paused'] as const
 
 /**
@@ -52,13 +52,13 @@ export async function markSent(
           when chasing_last_message_at > ${at} then chasing_last_message_at
           else ${at}
         end`,
-        chasing_next_stage: ifChasing(
+        chasing_next_stage: ifUnpaidAndChasing(
           ACTIVE_OR_PAUSED,
           'chasing_next_stage',
           stageAfter(stage) ?? null,
         ),
-        chasing_next_action_at: ifChasing(ACTIVE, 'chasing_next_action_at', null),
-        chasing_blocked_reason: ifChasing(ACTIVE, 'chasing_blocked_reason', null),
+        chasing_next_action_at: ifUnpaidAndChasing(ACTIVE, 'chasing_next_action_at', null),
+        chasing_blocked_reason: ifUnpaidAndChasing(ACTIVE, 'chasing_blocked_reason', null),
         ...stampOf(tx, at),
       })
       .where('account_id', '=', message.account_id)
@@ -68,10 +68,10 @@ export async function markSent(
 }
 
 /**
- * Returns the value if the invoice is still open and has one of these statuses of chasing, otherwise the stored value
- * of the column: a payment, for example, may have paused or stopped chasing since the message was planned.
+ * Returns SQL for the value if the invoice is still unpaid and has one of these statuses of chasing, otherwise for the
+ * stored value of the column: a payment, for example, may have paused or stopped chasing since the message was planned.
  */
-function ifChasing<T extends string | null>(
+function ifUnpaidAndChasing<T extends string | null>(
   statuses: readonly InvoiceRow['chasing_status'][],
   column: string,
   value: T,

@@ -13,8 +13,8 @@ const QUOTED_MAX = 200
  * Returns the texts to store. A unit is a list of texts that belong together, such as those of a bank account. If the
  * form does not change a unit, all texts of the unit keep their stored values. A request without the field `SHOWN`,
  * such as a JSON request, replaces all stored texts: a text that was not sent becomes empty. Throws `validation_failed`
- * if both persons have changed the same unit. The form is then shown again with the now stored texts as its first
- * texts, so that sending it again replaces them.
+ * if both persons have changed the same unit, and to different texts. The form is then shown again with the now stored
+ * texts as its first texts, so that sending it again replaces them.
  */
 export function combineTexts<Name extends string>(
   fields: Fields,

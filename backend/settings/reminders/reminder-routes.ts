@@ -57,7 +57,7 @@ export function reminderPages(pageWaitMs = PAGE_WAIT_MS): readonly SessionPage[]
             : undefined
         const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
         const awaitingApproval = await countAwaitingApproval(read, accountId)
-        // `listCurrenciesWithoutPaymentDetails` reads the totals.
+        // `listCurrenciesWithoutPaymentDetails` reads totals that lag behind the invoices until they are updated.
         await updateAccountTotals(database, accountId)
         const oldInvoices = await readOldInvoices(read, accountId)
         const currenciesWithoutPaymentDetails = await listCurrenciesWithoutPaymentDetails(
