@@ -142,18 +142,21 @@ t.test(
   async (t) => {
     const webhooks = await openWebhooks(t)
     const { database } = webhooks.testAccount.backend
-    const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(410).end() })
+    const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(500).end() })
     const { row } = await webhooks.createEndpoint(receiver.url)
     webhooks.startWorker()
     await webhooks.testAccount.createDebtor()
-    await webhooks.untilAll(({ status }) => status === 'failed', 'failed')
+    await webhooks.untilAll(({ attempts }) => attempts === 1, 'a delivery waits for its retry')
+    receiver.respondWith((_, res) => void res.writeHead(410).end())
+    await webhooks.testAccount.createDebtor()
+    await webhooks.untilAll(({ status }) => status === 'failed', 'both have failed')
     matches(t, await webhooks.readEndpoint(row.id), { status: 'disabled', disabled_reason: 'gone' })
     const notices = await database.read.selectFrom('notices').selectAll().execute()
     matches(t, notices, [
       { kind: 'webhook_endpoint.disabled', subject_id: row.id, mailed_at: null },
     ])
     await webhooks.testAccount.createDebtor()
-    t.equal((await webhooks.deliveries()).length, 1, 'a disabled endpoint gets no deliveries')
+    t.equal((await webhooks.deliveries()).length, 2, 'a disabled endpoint gets no deliveries')
   },
 )
 
@@ -182,7 +185,7 @@ t.test(
     webhooks.advanceClock(5 * 24 * HOUR_MS - 1000)
     await until(async () => (await webhooks.deliveries()).at(-1)?.attempts === 2, 'attempted again')
     matches(t, await webhooks.readEndpoint(row.id), { status: 'enabled' })
-    webhooks.advanceClock(1000 + 24 * HOUR_MS)
+    webhooks.advanceClock(5 * MINUTE_MS)
     await until(
       async () => (await webhooks.readEndpoint(row.id)).status === 'disabled',
       'the endpoint is disabled',
@@ -190,6 +193,25 @@ t.test(
     matches(t, await webhooks.readEndpoint(row.id), { disabled_reason: 'failing' })
   },
 )
+
+t.test('at an endpoint that fails, one attempt is made at a time', async (t) => {
+  const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
+  const { createDebtor } = webhooks.testAccount
+  const failing = await startReceiver(t, { respond: (_, res) => res.writeHead(500).end() })
+  const { row } = await webhooks.createEndpoint(failing.url)
+  webhooks.startWorker()
+  await createDebtor()
+  await webhooks.untilAll(({ attempts }) => attempts === 1, 'the first attempt has failed')
+  failing.respondWith(() => {})
+  const other = await startReceiver(t)
+  await webhooks.createEndpoint(other.url)
+  for (let n = 0; n < 3; n++) await createDebtor()
+  const deliveriesTo = async (isFailing: boolean) =>
+    (await webhooks.deliveries()).filter(({ endpoint_id: id }) => (id === row.id) === isFailing)
+  await until(async () => (await deliveriesTo(false)).every(isDelivered), 'the worker has run')
+  const statuses = (await deliveriesTo(true)).map(({ status }) => status)
+  t.strictSame(statuses.toSorted(), ['pending', 'pending', 'pending', 'sending'])
+})
 
 t.test('Retry-After delays all deliveries to the endpoint', async (t) => {
   const webhooks = await openWebhooks(t)

@@ -2,7 +2,7 @@ import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { deleteAllExpired } from '../../../backend/retention/retention.ts'
 import { redeliver } from '../../../backend/webhooks/delivery-log.ts'
-import { pauseEndpoint, rotateSecret } from '../../../backend/webhooks/endpoints.ts'
+import { pauseEndpoint, resumeEndpoint, rotateSecret } from '../../../backend/webhooks/endpoints.ts'
 import { WEBHOOK_RETENTION } from '../../../backend/webhooks/retention.ts'
 import { BOX, openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { matches } from '../../fixtures/matches.ts'
@@ -10,6 +10,8 @@ import { startReceiver } from '../../fixtures/servers/receiver.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const DAY_MS = 24 * 3_600_000
+
+const ruleOf = (subject: string) => WEBHOOK_RETENTION.find((rule) => rule.subject === subject)
 
 t.test('the delivery log is deleted after 30 days, except for pending deliveries', async (t) => {
   const webhooks = await openWebhooks(t)
@@ -49,7 +51,7 @@ t.test('a delivery that is redelivered when it expires is sent', async (t) => {
   await webhooks.testAccount.createDebtor()
   const [delivery] = await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
   webhooks.advanceClock(31 * DAY_MS)
-  const rule = WEBHOOK_RETENTION.find(({ subject }) => subject === 'webhook deliveries')
+  const rule = ruleOf('webhook deliveries')
   const expired = (await rule?.findExpired(database.read, backend.now)) ?? []
   t.equal(expired.length, 1)
   const id = delivery?.id ?? ''
@@ -71,4 +73,52 @@ t.test('an old secret is deleted when it expires', async (t) => {
   webhooks.advanceClock(DAY_MS)
   await deleteAllExpired(backend.database, backend.now)
   matches(t, await webhooks.readEndpoint(row.id), { old_secret: null, old_secret_expires_at: null })
+})
+
+t.test(
+  'the previous secret is kept if the secret is rotated when an older one expires',
+  async (t) => {
+    const webhooks = await openWebhooks(t)
+    const { database } = webhooks.testAccount.backend
+    const { row } = await webhooks.createEndpoint('https://example.com/')
+    const rotate = async () => {
+      const endpoint = await webhooks.readEndpoint(row.id)
+      const actionContext = { actor: OPERATOR, now: webhooks.testAccount.backend.now }
+      await database.transaction((tx) => rotateSecret(tx, endpoint, BOX, actionContext))
+    }
+    await rotate()
+    webhooks.advanceClock(DAY_MS)
+    const rule = ruleOf('webhook secrets')
+    const expired = (await rule?.findExpired(database.read, webhooks.testAccount.backend.now)) ?? []
+    t.equal(expired.length, 1)
+    await rotate()
+    await database.transaction(async (tx) => rule?.deleteExpired(tx, expired))
+    t.type((await webhooks.readEndpoint(row.id)).old_secret, 'string')
+  },
+)
+
+t.test('a stranded delivery is sent if its endpoint is resumed before it is marked', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend } = webhooks.testAccount
+  const { database } = backend
+  const receiver = await startReceiver(t)
+  const { row } = await webhooks.createEndpoint(receiver.url)
+  await webhooks.testAccount.createDebtor()
+  await database.transaction((tx) =>
+    tx
+      .updateTable('webhook_endpoints')
+      .set({ status: 'disabled', disabled_reason: 'gone' })
+      .where('id', '=', row.id)
+      .execute(),
+  )
+  const rule = ruleOf('stranded webhook deliveries')
+  const stranded = (await rule?.findExpired(database.read, backend.now)) ?? []
+  t.equal(stranded.length, 1)
+  const endpoint = await webhooks.readEndpoint(row.id)
+  await database.transaction(async (tx) => {
+    await resumeEndpoint(tx, endpoint, { actor: OPERATOR, now: backend.now })
+    await rule?.deleteExpired(tx, stranded)
+  })
+  webhooks.startWorker()
+  await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
 })
