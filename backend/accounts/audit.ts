@@ -196,9 +196,9 @@ export async function listAudit(
 }
 
 /**
- * Returns the columns that the database may look up in an index. They make it use the index of the filter that usually
- * has the fewest matches, which SQLite cannot determine without statistics. The indexes by actor and by action also
- * contain the sort column, and one of those by actor contains the action.
+ * Returns the columns that the database may look up in an index: those of the index of the filter that usually has the
+ * fewest matches. Without statistics, SQLite cannot determine which filter that is. The indexes by actor and by action
+ * also contain the sort column, and one of the indexes by actor contains the action.
  */
 function indexesFor(
   sort: string,

@@ -1,5 +1,6 @@
 /**
- * Recomputes the derived data of changed debtors: balances, search terms, and the account's totals by due date.
+ * Recomputes the derived data of changed debtors: balances, standings (see `insertStandings`), search terms, and the
+ * account's totals by due date.
  * Database triggers log which debtors changed (migration 0021), and a worker processes this log every few seconds.
  * A page that shows totals first processes a batch of its account's entries, so that the totals usually include the
  * user's last change.
@@ -143,7 +144,10 @@ async function sumInvoices(tx: Transaction, debtorIds: readonly string[]): Promi
   return rows.map((row) => ({ ...row, invoices: Number(row.invoices) }))
 }
 
-/** The change of one total of an account: the sum of several debtors may exceed what a number represents exactly. */
+/**
+ * The change of one total of an account. `amount` is a `bigint`, because the sum of the amounts of several debtors may
+ * exceed what a number represents exactly.
+ */
 type TotalChange = Omit<DebtorDueRow, 'debtor_id' | 'amount'> & { amount: bigint }
 
 function differenceOf(
@@ -212,8 +216,8 @@ async function replaceDues(
 }
 
 /**
- * Inserts the values by which the directory sorts and filters debtors: the oldest due date, and two flags. Only debtors
- * with open invoices have these values.
+ * Inserts the values by which the lists of customers in Settings (see `directory.ts`) sort and filter: the oldest due
+ * date, and two flags. Only debtors with open invoices have these values.
  */
 async function insertStandings(tx: Transaction, dues: readonly DebtorDueRow[]): Promise<void> {
   const byDebtor = Map.groupBy(dues, ({ debtor_id }) => debtor_id)

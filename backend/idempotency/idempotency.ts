@@ -191,7 +191,10 @@ async function lockKey(tx: Transaction, { accountId, operation, key }: Attempt):
   }
 }
 
-/** PostgreSQL releases the lock when the transaction ends. Texts with the same hash only make calls wait. */
+/**
+ * PostgreSQL releases the lock when the transaction ends. If different texts have the same hash, their calls only wait
+ * for each other.
+ */
 const lockText = prepared((tx: Transaction, { text }: { readonly text: string }) =>
   tx.selectNoFrom(({ fn, val, lit }) =>
     fn('pg_advisory_xact_lock', [fn('hashtextextended', [val(text), lit(0)])]).as('locked'),

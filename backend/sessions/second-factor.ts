@@ -62,7 +62,7 @@ export function readAppSetup(user: UserRow, box: SecondFactorBox): TotpSetup | u
 
 /**
  * Enables the app if `code` is the app's current code. Returns new recovery codes, to be shown once. Earlier
- * codes become invalid. Throws `second_factor_conflict`, `validation_failed`.
+ * recovery codes become invalid. Throws `second_factor_conflict`, `validation_failed`.
  */
 export async function enableApp(
   tx: Transaction,
@@ -109,7 +109,7 @@ export async function replaceRecoveryCodes(
 
 /**
  * Disables the authenticator app, or ends its setup. Deletes the recovery codes unless the user has a passkey. If the app
- * was in use, also records this in the audit log and notifies the user.
+ * was in use, also records in the audit log that it was disabled, and notifies the user.
  */
 export async function disableApp(tx: Transaction, userId: string, actionContext: ActionContext) {
   const user = await lockUser(tx, userId)

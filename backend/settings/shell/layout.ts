@@ -17,7 +17,7 @@ export interface PageContent {
   readonly main: Html
   /** The text of the last search, which the search field in the header shows. */
   readonly search?: string
-  /** Omits the navigation, for pages with a secret that is shown once, and that the user must store first. */
+  /** Omits the navigation, for pages with a secret that the user must store before leaving: it is shown only once. */
   readonly hasNoNavigation?: boolean
   /** Whether the page needs the script for passkeys. */
   readonly hasPasskeys?: boolean
