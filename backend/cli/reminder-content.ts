@@ -41,7 +41,8 @@ export const reminderContentCommands: readonly Command[] = [
     },
     async run({ account: id, name, logo }, context) {
       const database = await context.database()
-      if (name === '') throw new UsageError('--name is empty; none restores the account’s name')
+      if (name === '')
+        throw new UsageError('--name is empty: --name none restores the account’s name')
       const logoContent = logo === undefined || logo === 'none' ? null : await readFile(logo)
       await getAccount(database.read, id)
       await context.performAction(async (tx, actionContext) => {

@@ -50,10 +50,10 @@ export interface TransactionScope {
    */
   readonly accountId?: string | undefined
   /**
-   * The only debtor whose records the transaction changes. Its decisions may depend on them, on the account's settings,
-   * and on unique constraints. SQLite runs such transactions of different debtors at the same time, so that they share
-   * round trips to its thread. Because one of them may fail, `work` must have no effect outside of `tx`: it may run
-   * again.
+   * The only debtor whose records the transaction changes. Its decisions may depend only on these records, on the
+   * account's settings, and on unique constraints. SQLite runs such transactions of different debtors at the same time,
+   * so that they share round trips to its thread. Because one of them may fail, `work` must have no effect outside of
+   * `tx`: it may run again.
    */
   readonly debtorId?: string | undefined
 }

@@ -48,10 +48,10 @@ export async function recordAccountBlocks(
   }
 }
 
-/** Returns the block to record for the account, which stops all its reminders; null if there is none. */
+/** Returns the reason that blocks all reminders of the account, as it is recorded; null if there is none. */
 export function blockOf({ row, switches }: ChasingAccount): ChasingSettingsRow['blocked_by'] {
   if (switches.some(({ isOn }) => isOn)) return 'kill_switch'
-  // The reminders of a demo account are not sent either. This is not recorded, because it never changes.
+  // A demo account sends no reminders either. This reason is not recorded, because it never changes.
   return isReadOnly(row.status) ? 'account_read_only' : null
 }
 

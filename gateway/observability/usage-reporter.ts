@@ -99,6 +99,7 @@ export function createUsageReporter(
       batch: ++batch,
       refused: takeFrom(refused).map(([, calls]) => calls),
       errors: takeFrom(errors).map(([, calls]) => calls),
+      // `used` can be greater than the limit, e.g. after the limit was lowered. Settings then shows the limit.
       windows: windows.map(({ keyId, used, limit, endsAt }) => {
         return { key_id: keyId, used: Math.min(used, limit), limit, ends_at: endsAt }
       }),

@@ -214,6 +214,7 @@ function connectCluster(
   })
   const partitionOf = (name: string) => cluster.slots[slotOf(name)]?.[0] ?? 'cluster'
   return {
+    // A cluster runs a script only if all its counters are in one slot, and each counter may be in another slot.
     countersPerScriptCallMax: 1,
     partitionOf,
     async consume(names, values) {

@@ -130,7 +130,7 @@ export class Primary {
 
   /**
    * With several servers, or through a pooler, finds the server that accepts writes, and throws if no server does. Then
-   * polls for changes.
+   * polls for changes; a single server that is reached directly is polled only if `isLongLived` is true.
    */
   async start(): Promise<void> {
     if (this.#hasChoice) await this.#choose()

@@ -114,7 +114,8 @@ export const keyPages: readonly SessionPage[] = [
       }
       const { row, secret } = await request.performAction('key_issued', async (tx) => {
         const issued = await issueApiKey(tx, input, peppers, actionContext)
-        // If the form was already sent, or its name is not confirmed, this throws, and the new key is rolled back.
+        // These functions throw if the form was already sent, or if its name is not confirmed. The new key is then
+        // rolled back.
         await recordSubmission(tx, request, issued.row)
         if (!request.wantsJson) await rejectUnconfirmedName(tx, request, issued.row)
         return issued
