@@ -29,8 +29,8 @@ export interface StoppedMessages {
 
 /**
  * Cancels every waiting message about one of the invoices, even if it is also about other invoices, because its text
- * would be wrong. The caller must have locked the debtor, so that no hand-over can start at the same time. `detail` is
- * the reason, which is recorded with the new status.
+ * mentions all its invoices. The caller must have locked the debtor, so that no hand-over can start at the same time.
+ * `detail` is the reason, which is recorded with the new status.
  */
 export async function stopMessages(
   tx: Transaction,

@@ -17,6 +17,7 @@ export const DELIVERY_LEASES = leasesOf({
 export interface DueEndpoint {
   readonly id: string
   readonly accountId: string
+  /** Whether an attempt has failed since the last success. The worker makes fewer concurrent attempts then. */
   readonly isFailing: boolean
 }
 

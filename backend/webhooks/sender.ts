@@ -55,8 +55,8 @@ export interface Sender {
   /** Aborts the attempts in progress with the error `aborted`. */
   abortAll(): void
   /**
-   * Aborts the attempts in progress, and closes the connections. Once the worker has been drained, only attempts of
-   * test events can be in progress.
+   * Aborts the attempts in progress, and closes the connections. The worker must have been drained before, so that only
+   * attempts of test events, which the worker does not make, are aborted.
    */
   close(): Promise<void>
 }

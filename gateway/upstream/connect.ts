@@ -29,8 +29,8 @@ export function connectPool(
 }
 
 /**
- * Creates a pool for http-proxy-3, which needs an agent of `node:http`. The agent opens connections in the
- * same way as the other pools, with the same deadline and to the same address.
+ * Creates a pool for http-proxy-3, which needs an agent of `node:http`. The agent opens connections in the same way as
+ * the pools of `connectPool`, with the same deadline and to the same address.
  */
 export function createAgent(address: BackendAddress, connections: number): Agent {
   const { protocol, hostname, host, port } = new URL(address.origin)
@@ -39,8 +39,8 @@ export function createAgent(address: BackendAddress, connections: number): Agent
     keepAlive: true,
     maxSockets: connections,
     maxFreeSockets: connections,
-    // The agent closes only idle connections after this time. During a request, it emits `timeout`, which http-proxy-3
-    // ignores.
+    // The agent closes only idle connections after this time. During a request, the timeout only causes an event, which
+    // http-proxy-3 ignores.
     timeout: KEEP_ALIVE_MS,
   })
   const connect = createConnector(address)

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 
 /**
- * Returns the soft limit on open files, or `Infinity` if there is none or the system does not report it. Node raises
- * the soft limit to the hard limit when it starts.
+ * Returns the soft limit on open files, or `Infinity` if there is none or the system does not report it. The soft limit
+ * is usually as high as the hard limit, because Node raises it when it starts.
  */
 export function openFilesMax(): number {
   try {

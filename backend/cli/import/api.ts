@@ -237,10 +237,10 @@ function unexpected(request: string, status: number, body: Json | undefined): Im
 }
 
 function readWindow(headers: Dispatcher.ResponseData['headers']): RateLimitWindow | undefined {
-  const [limit = 0, remaining = 0, resetSeconds = 0] = ['limit', 'remaining', 'reset'].map((name) =>
-    Number(headers[`x-ratelimit-${name}`] ?? Number.NaN),
+  const [limit = 0, remaining = 0, resetAtSeconds = 0] = ['limit', 'remaining', 'reset'].map(
+    (name) => Number(headers[`x-ratelimit-${name}`] ?? Number.NaN),
   )
-  const resetAtMs = resetSeconds * 1000
+  const resetAtMs = resetAtSeconds * 1000
   return Number.isNaN(limit + remaining + resetAtMs) ? undefined : { limit, remaining, resetAtMs }
 }
 

@@ -44,7 +44,7 @@ export async function buildIndex(
 
 /**
  * Polls the progress of a build over a separate connection, and reports it. `db` has only one connection, so the
- * process with its `pid` is the one that will build the index. Resolves to a function that ends the reports.
+ * server process that returns its `pid` here also builds the index later. Resolves to a function that ends the reports.
  */
 async function reportProgress(
   db: Kysely<unknown>,
@@ -113,8 +113,8 @@ export async function addColumn(
 }
 
 /**
- * Replaces a check like `addColumn`: adds the new one unvalidated, then validates it without blocking reads and
- * writes.
+ * Replaces a check. As in `addColumn`, the new check is added unvalidated, and then validated without blocking reads
+ * and writes.
  */
 export async function replaceCheckWithoutBlocking(
   db: Kysely<unknown>,
@@ -125,7 +125,10 @@ export async function replaceCheckWithoutBlocking(
   await sql.raw(`alter table ${step.table} validate constraint ${step.name}`).execute(db)
 }
 
-/** Replaces a check; has no effect if an earlier run has replaced it. */
+/**
+ * Replaces a check; has no effect if an earlier run has replaced it. Without `not valid`, PostgreSQL reads the whole
+ * table to validate the new check, and blocks reads and writes meanwhile.
+ */
 export async function replaceCheck(
   tx: Kysely<unknown>,
   { table, name, from, to }: CheckStep,

@@ -188,6 +188,7 @@ function openHandle(path: string): Promise<sqlite3.Database> {
   })
 }
 
+/** Whether the statement returns rows. A raw statement may return some, so the result is true for it. */
 function returnsRows({ query }: CompiledQuery): boolean {
   return (
     query.kind === 'SelectQueryNode' ||

@@ -10,6 +10,7 @@ import {
 import { kyselyOver } from '../single-connection.ts'
 
 class PoolAdapter extends SqliteAdapter {
+  /** With the default, false, Kysely would run one statement at a time. */
   override get supportsMultipleConnections(): boolean {
     return true
   }

@@ -59,8 +59,8 @@ export async function writeNotice(
 }
 
 /**
- * Returns where the recipient can turn off these mails, or why they cannot be turned off; nothing for mails that only
- * one person receives.
+ * Returns where the recipient can turn off mails of this kind, or why they cannot be turned off; nothing for mails that
+ * only one person receives.
  */
 function choiceFooter(kind: NoticeKind, baseUrl: string): string[] {
   const page = `${baseUrl}/settings/notices`
@@ -236,7 +236,7 @@ function disabledEndpoint(
   }
 }
 
-/** Reads the key, because it may have been revoked since, or its expiry may have changed. */
+/** Reads the key, because it may have been revoked after the notice was recorded, or its expiry may have changed. */
 async function expiringKey(
   reader: Reader,
   { baseUrl, dateTimeText }: NoticeContext,

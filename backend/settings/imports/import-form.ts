@@ -27,6 +27,7 @@ export type Step = (typeof STEPS)[number]
 
 export const columnFieldOf = (field: FieldName) => `column_${field}`
 
+/** `readForm` reads these fields, except `step`, `recorded` and `import_id`, which `import-routes.ts` reads. */
 export const IMPORT_FIELDS: Expected = {
   texts: [
     ...['file', 'file_name', 'step', 'date_format', 'currency', 'decimal_comma'],

@@ -11,6 +11,7 @@ import { plural, SCOPE_GROUPS, SCOPE_WORDS, timeAgoExact } from '../shell/words.
 
 interface AllowanceView {
   readonly session: Session
+  /** The scopes that the account allows now. */
   readonly scopes: readonly Scope[]
   readonly rows: readonly ApiKeyRow[]
   readonly now: Date
