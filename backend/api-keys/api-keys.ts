@@ -1,7 +1,7 @@
 /**
- * Issues, lists, finds and revokes API keys. The scopes of a key are set when it is issued and never change. The look-up
- * of a gateway finds a key by the digest of its secret; the check of each call finds it by its id. Keys can be revoked,
- * but are never deleted. The secret is returned when the key is issued and is stored nowhere.
+ * Issues, lists, finds and revokes API keys. The scopes of a key are set when it is issued and never change. The
+ * look-up of a gateway finds a key by the digest of its secret; the check of each call finds it by its id. Keys can be
+ * revoked, but are never deleted. The secret is returned when the key is issued and is stored nowhere.
  */
 import assert from 'node:assert'
 import { timingSafeEqual } from 'node:crypto'
@@ -41,8 +41,8 @@ export interface IssuedApiKey {
 }
 
 /**
- * The key's digest is made with the first pepper. Throws `Problem` `validation_failed` with the errors of all fields or,
- * if only the rate limit is invalid, without fields; `not_found` if there is no such account.
+ * The key's digest is made with the first pepper. Throws `Problem` `validation_failed` with the errors of all fields
+ * or, if only the rate limit is invalid, without fields; `not_found` if there is no such account.
  */
 export async function issueApiKey(
   tx: Transaction,

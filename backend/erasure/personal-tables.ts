@@ -1,6 +1,7 @@
 /**
- * The tables with personal data of a debtor, apart from the table `debtors`. Every such table must be listed: a test
- * stores a marker in every text about a debtor, erases the debtor, and searches all tables for the marker.
+ * The tables with personal data of a debtor, apart from the table `debtors`. Every such table must be listed. A test
+ * verifies this: it stores a marker in every text about a debtor, erases the debtor, and searches all tables for the
+ * marker.
  */
 
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
@@ -86,8 +87,8 @@ const byEvent = (debtor: ErasedDebtor): Condition =>
 
 /**
  * Selects the suppressed addresses to which messages to the debtor were sent, or whose suppression such a message
- * caused. An address that another debtor has stays suppressed. The erased debtor itself no longer has its address in
- * `debtors`.
+ * caused. An address that another debtor has stays suppressed. The condition that keeps such addresses need not
+ * exclude the erased debtor, because its address in `debtors` is erased first.
  */
 const byAddress = (debtor: ErasedDebtor): Condition =>
   sql`account_id = ${debtor.accountId} and (${byMessage(debtor)} or address in (

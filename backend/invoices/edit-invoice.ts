@@ -20,8 +20,9 @@ export interface InvoiceEdit {
 }
 
 /**
- * Cancels the waiting reminders about the invoice, and plans new ones about all invoices of the cancelled reminders.
- * Throws `not_found`, `invoice_state_conflict`, and `validation_failed` if the due date is before the issue date.
+ * If a value changes, cancels the waiting reminders about the invoice, and plans new ones about all invoices of the
+ * cancelled reminders. Throws `not_found`, `invoice_state_conflict`, and `validation_failed` if the due date is before
+ * the issue date.
  */
 export async function editInvoice(
   tx: Transaction,

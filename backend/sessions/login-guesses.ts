@@ -1,8 +1,9 @@
 /**
  * Limits guesses at passwords, codes and passkeys, for each subject, e.g. an e-mail address, and for each IP address.
- * The counts are in the database, so that they survive a restart and apply to all backends. A guess is counted before
- * it is verified: otherwise, none of a hundred concurrent guesses would be rejected. Unknown e-mail addresses are
- * counted like known ones, so that the response does not reveal which addresses exist.
+ * The addresses of an IPv6 network (/64) count as one. The counts are in the database, so that they survive a restart
+ * and apply to all backends. A guess is counted before it is verified: otherwise, none of a hundred concurrent guesses
+ * would be rejected. Guesses for unknown e-mail addresses are counted too, so that the response does not reveal which
+ * addresses exist.
  */
 import { createHash } from 'node:crypto'
 import { clientNetwork } from '../../shared/contract/client-network.ts'
@@ -15,8 +16,8 @@ const WINDOW_MS = 15 * 60_000
 /**
  * More than the clocks of two backends differ in practice: each backend rejects the requests of a gateway whose clock
  * differs by more than a minute. If a window has more than `WINDOW_MS` and this time left, a clock was set back after
- * the window had begun, and the window no longer applies. Otherwise, after one guess, no other guess would be accepted
- * until the clock has reached the time of that guess again.
+ * the window had begun, and the window no longer applies. Without this rule, after one guess, no other guess would be
+ * accepted until the clock has reached the time of that guess again.
  */
 const CLOCKS_DIFFER_MS_MAX = 60_000
 
@@ -118,7 +119,8 @@ async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Da
  * Called after a correct password, code or passkey. Resets the count of the subject. For the IP address, ends the wait,
  * but subtracts only this guess: otherwise, an attacker could reset the count by logging in to an account of their own.
  *
- * To prevent deadlocks, transactions lock the user first, and the rows of guesses last, in the order of `lockGuesses`.
+ * To prevent deadlocks, transactions lock the user first, and the rows of guesses last, in the order of `lockGuesses`:
+ * sorted, so that the row of the IP address (`address:…`) is before those of all purposes.
  */
 export async function uncountGuess(tx: Transaction, guess: Guess, now: Date): Promise<void> {
   const [subject = '', address] = subjectsOf(guess)

@@ -160,8 +160,8 @@ class Deliverer {
   }
 
   /**
-   * Returns the ids of the deliveries to start now, and the time at which the first delivery to another endpoint
-   * becomes due, if this is within `horizonMs`.
+   * Returns the ids of the deliveries to start now, and the earliest time at which an endpoint that has no delivery due
+   * now will have one, if this is within `horizonMs`.
    */
   async #findWork(now: Date, horizonMs: number) {
     const { read } = this.#deps.database

@@ -12,7 +12,7 @@ export const HEADERS_MAX = 100
  */
 export const REQUEST_HEAD_BYTES_MAX = 2 * (TARGET_BYTES_MAX + HEADER_BYTES_MAX)
 export const RESPONSE_HEAD_BYTES_MAX = 32 * 1024
-/** The maximum length of the line before a chunk, which contains the chunk's size. */
+/** The maximum length of the line before a chunk, which contains the chunk's size and, rarely, extensions. */
 export const CHUNK_LINE_BYTES_MAX = 16 * 1024
 /** The maximum size of all trailers of a body together. */
 export const TRAILER_BYTES_MAX = 16 * 1024

@@ -55,7 +55,7 @@ const REQUEST_HEADERS = [
 export interface PagesProxy {
   /** Undefined if no page has this path. */
   routeOf(path: string): PageRoute | undefined
-  /** See `createProblemPages`. */
+  /** Returns undefined if the client receives the problem document instead, e.g. because it does not accept HTML. */
   problemPage(problem: Problem, head: RequestHead, requestId: string): WholeResponse | undefined
   /**
    * Rejects with `Problem` 503 if no backend is reachable or accepts the gateway's signature, or if the page gets no

@@ -9,8 +9,8 @@ const SWEEP_MS = 60_000
 /**
  * How much more time than `WINDOW_MS` a window may have left. A window with even more time was opened before a clock
  * was set back, and no longer applies. Without this, a key that has reached its limit would be rejected for as long as
- * the clock was ahead. The tolerance is larger than `SHIFT_MS` in `consume.lua`, and than the error with which this
- * process estimates the clock of the store.
+ * the clock was ahead. The tolerance is larger than `SHIFT_MS`, the corresponding tolerance in `consume.lua`, and than
+ * the error with which this process estimates the clock of the store (Redis).
  */
 const TOLERANCE_MS = 10_000
 
@@ -49,8 +49,8 @@ export interface LocalWindows {
 
 /** `now` is the clock for `endsAt`, in milliseconds. */
 export function createLocalWindows(now: () => number): LocalWindows {
-  // This is not a bounded cache: if an open window were evicted, its calls would be allowed again. Its size is
-  // limited by the number of keys.
+  // This map is not a bounded cache: if an open window were evicted, its calls would be allowed again. The map's size
+  // is limited by the number of keys.
   const windows = new Map<string, Window>()
   /** This is an array, because a second map of all windows would double the memory. */
   let changed: Window[] = []

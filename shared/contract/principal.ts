@@ -66,7 +66,7 @@ export interface SignedPrincipal {
   readonly expiresAt: number
 }
 
-/** Returns undefined if the principal has no valid signature. */
+/** Returns undefined if the principal has no valid signature. Does not check whether the principal has expired. */
 export function verifyPrincipal(
   text: string,
   secrets: readonly string[],

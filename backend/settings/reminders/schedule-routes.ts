@@ -172,7 +172,7 @@ function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedu
 
 /**
  * Returns the ladder of the request. Stages that were not sent are those of `current`. Only the field of the courtesy
- * stage may be empty: that of another stage becomes NaN, which the validation of the ladder rejects.
+ * may be empty: no courtesy is then sent. Any other empty field becomes NaN, which the ladder's validation rejects.
  */
 function ladderOf(fields: Fields, current: Ladder): Ladder {
   const daysAt = (stage: keyof Ladder) =>
