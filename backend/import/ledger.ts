@@ -183,7 +183,7 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   const dueOn = read('due', rules.date)
   const settledOn = read('settled', rules.date)
   const code = cell('currency') === '' ? options.currency : read('currency', currency)
-  // The number of decimals depends on the currency. Without it, a correct amount could be rejected as well.
+  // The number of decimals depends on the currency, so an amount without a valid currency is not checked.
   const amount = code === undefined ? undefined : read('amount', rules.amountIn(code))
   const name = read('name', NAME)
   const emailAddress = read('email', email)
@@ -191,6 +191,7 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   if (issuedOn !== undefined && dueOn !== undefined && dueOn < issuedOn) {
     reject(`${named('due')} ${dueOn} is before ${named('issued')} ${issuedOn}`)
   }
+  // As in the API, tomorrow is valid, because the date may already have begun at the payer's bank.
   const tomorrow = addDays(options.now.toISOString().slice(0, 10), 1)
   if (settledOn !== undefined && (settledOn < SETTLED_ON_MIN || settledOn > tomorrow)) {
     reject(`${named('settled')} ${settledOn} is not between ${SETTLED_ON_MIN} and tomorrow`)

@@ -22,8 +22,8 @@ import {
 const NUMBER_LENGTH_MAX = 64
 
 /**
- * Records in the audit log that a user takes the import back, with the numbers of records in `steps`. The changes of
- * the records have their own entries.
+ * Records in the audit log that a user takes the import back, with the number of records of each kind in `steps`. The
+ * changes of the records have their own entries.
  */
 export async function auditTakeBack(
   tx: Transaction,

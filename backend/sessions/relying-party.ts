@@ -40,8 +40,8 @@ export type Credential = Pick<
 const library = () => import('@simplewebauthn/server')
 
 /**
- * Replaces a loopback address by the host name `localhost`. Returns undefined for any other IP address, because
- * passkeys can be bound only to a host name.
+ * Returns the relying party for pages below `baseUrl`. Passkeys can be bound only to a host name. Therefore, a loopback
+ * address is replaced with `localhost`, and the result for any other IP address is undefined.
  */
 export function relyingPartyOf(baseUrl: string): RelyingParty | undefined {
   const { hostname, protocol, port } = new URL(baseUrl)

@@ -29,7 +29,9 @@ export interface ResponseReceiver {
 export class ResponseReader {
   readonly #receiver: ResponseReceiver
   readonly #buffer = new HeadBuffer()
+  /** The method of the request whose response is being read; undefined if no response is expected. */
   #method: string | undefined
+  /** Undefined until the head of the response has been read. */
   #decoder: BodyDecoder | undefined
   #isReusable = true
   /** How long the server keeps an idle connection open, according to its `Keep-Alive` header. */

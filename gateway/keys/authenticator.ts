@@ -168,8 +168,8 @@ export class Authenticator {
 
   /**
    * Looks the key up. Rejects with `Problem` 401 if the key is unknown, revoked or expired, and with 503 if it
-   * cannot be checked. `client` is the network of the client; the look-ups of unknown keys are served in turn
-   * by client.
+   * cannot be checked. `client` is the network of the client: look-ups of unknown keys are sent for each
+   * network in turn.
    */
   lookUp({ digest, prefix, cached }: Credential, client: string): Promise<KnownKey> {
     const running = this.#lookUps.get(digest)

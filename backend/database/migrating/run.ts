@@ -206,12 +206,12 @@ function runAndRecord(
     const record = await findRecord(tx, name)
     if (hasDone(record, index)) return true
     const position = await work(tx, record?.position ?? null)
-    const isLast = position === undefined
+    const isStepDone = position === undefined
     await recordStep(tx, name, {
-      stepsDone: isLast ? index + 1 : index,
+      stepsDone: isStepDone ? index + 1 : index,
       position: position ?? null,
     })
-    return isLast
+    return isStepDone
   })
 }
 

@@ -23,7 +23,7 @@ export async function initialChasing(
       ladder: readLadder(debtor.ladder) ?? ladder,
       workingTime,
       chaseFrom,
-      // A refusal changes only the fields of an invoice for which it has already been logged.
+      // A refusal changes only the fields of an invoice for which it has already been logged, not those of a new one.
       refusal: undefined,
       lastSentOn: lastSentAt === null ? null : workingTime.dayOf(new Date(lastSentAt)),
       // Only the chasing fields are needed. With `true`, the planner does not plan the first message of the invoice.

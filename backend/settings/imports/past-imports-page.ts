@@ -15,7 +15,7 @@ import { exactTime, plural } from '../shell/words.ts'
 export const IMPORTS_PATH = '/settings/imports'
 const SECTION = '/settings/customers'
 
-/** The maximum number of kept records that the page lists for each reason. It states only the number of the others. */
+/** The maximum number of kept records that the page lists for each reason. Further records are only counted. */
 const KEPT_SHOWN_MAX = 50
 
 /** The kinds of records that an import creates, and that can be taken back. Corrections of older records cannot. */

@@ -32,8 +32,8 @@ export const PASSWORD = 'password'
 export const FORM_USER = 'form_user'
 
 /**
- * The fields that are not copied to a form that sends the fields of an earlier form again. Such a form adds a CSRF
- * token and the user itself, and the password is secret.
+ * The fields that are not copied to a form that sends the fields of an earlier form again. Such a form has its own
+ * fields for the CSRF token and the user, and the password is secret.
  */
 const UNREPEATED_FIELDS: readonly string[] = ['csrf_token', FORM_USER, PASSWORD]
 

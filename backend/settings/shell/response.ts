@@ -43,7 +43,7 @@ export interface Response {
   readonly completesLogin?: true
   /** The target of a redirect, instead of a page. */
   readonly location?: string
-  /** Sets the cookie of the form before login on JSON responses too: the next request must come from this browser. */
+  /** Sets the cookie `login` (see `Cookies`) on a JSON response too: the next request must come from this browser. */
   readonly bindsBrowser?: true
   /** The token of a new session, or null if the session has ended. */
   readonly token?: string | null
@@ -156,7 +156,7 @@ function encodeLocation(location: string): string {
   return location.replace(/[^\x21-\x7e]/gu, encodeURIComponent)
 }
 
-/** The installation's switch takes precedence over the account's. */
+/** `readKillSwitches` returns the installation's switch first, so it takes precedence over the account's. */
 async function findActiveKillSwitch({ read }: Database, { account }: Session) {
   const switches = await readKillSwitches(read, account.id)
   return switches.find(({ isOn }) => isOn)
