@@ -135,7 +135,7 @@ class ChunkedDecoder implements BodyDecoder {
     if (line.includes(LF) || (this.#state === 'data end' && line.length > 1)) throw malformed()
     if (this.#state === 'trailer' && line.length > TRAILER_BYTES_MAX) throw headersTooLarge()
     if (line.length > CHUNK_LINE_BYTES_MAX) throw malformed()
-    // Otherwise, a short line could keep the memory of a large packet in use.
+    // Without this, a short line could keep the memory of a large packet in use.
     this.#buffer.compact()
     // The caller may reuse the memory of the packet.
     this.#buffer.detach()

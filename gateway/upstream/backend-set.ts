@@ -167,8 +167,8 @@ export class BackendSet implements Backends {
       this,
       async (backend) => {
         const exchange = this.#send(backend, request, deadline)
-        // Only the first attempt is moved to another backend if it is slow (see `#repeat`): otherwise a slow
-        // backend might never get the time to respond. Any attempt that fails is followed by another.
+        // Only the first attempt can be aborted and moved to another backend (see `#repeatInternalRequests`).
+        // Otherwise, slow backends might never get the time to respond.
         if (isFirst) backend.repeatableExchanges.set(exchange, performance.now())
         isFirst = false
         return exchange.response.finally(() => backend.repeatableExchanges.delete(exchange))

@@ -38,7 +38,7 @@ const CONNECTIONS_MAX = 15
 /** Readers have separate connections, so that transactions waiting for a row do not block reads. */
 const READERS_SHARE = 1 / 3
 
-/** One connection for prepared statements, and one for all others. */
+/** `PostgresReaders` needs one connection for prepared statements, and one for all other statements. */
 const READERS_MIN = 2
 
 /** The maximum number of attempts of a transaction. */
@@ -260,7 +260,7 @@ class PostgresDatabase implements OpenDatabase {
     try {
       return await this.#run(connection, work)
     } finally {
-      // Closing a connection aborts whatever was running on it.
+      // If the transaction has not ended, its connection is closed, which aborts whatever was running on it.
       writer.release(!connection.hasEnded)
     }
   }
@@ -310,6 +310,7 @@ class PostgresDatabase implements OpenDatabase {
     try {
       return (await connection.commit()) ? { value } : undefined
     } catch (error) {
+      // `work` ignored the error of a statement. This is a bug, not a loss that the database has caused.
       if (error instanceof assert.AssertionError) throw error
       if (errorKindOf(error) === 'conflict') return { retryable: asError(error) }
       throw this.#recordLoss(

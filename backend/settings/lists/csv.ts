@@ -1,6 +1,6 @@
 /**
- * Streams a list as CSV. The rows are read in several queries, which are those of the HTML page. The audit log records
- * each download, because the file can contain the data of all customers.
+ * Streams a list as CSV. The rows are read in several queries, each like the query for one page of the HTML list. The
+ * audit log records each download, because the file can contain the data of all customers.
  */
 import { Readable } from 'node:stream'
 import { recordAudit } from '../../accounts/audit.ts'

@@ -16,7 +16,7 @@ export interface ListQuery {
   limitOr(count: number): number
   /** The `next` of the previous page; undefined for the first page. */
   readonly cursor: string | undefined
-  /** Returns undefined if the filter is absent, or is empty because a form sent an empty field. */
+  /** Returns the parameter; undefined if it is absent, or empty because a form sent an empty field. */
   value(name: string): string | undefined
 }
 
