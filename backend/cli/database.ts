@@ -140,7 +140,7 @@ function describe({ name, rows, differing }: CopiedTable) {
  */
 async function assertMigrated(url: string): Promise<void> {
   const log = createLogger('cli', 'silent')
-  // Opening a database as an operator never migrates or creates it.
+  // An operator's command never migrates or creates a database: opening it throws instead.
   const database = await openDatabase({ url, log, openedBy: 'operator' })
   await database.close()
 }
@@ -154,6 +154,7 @@ function openForCopy(url: string): Promise<OpenDatabase> {
   return openDatabase({ url, log: createLogger('cli', 'silent'), openedBy })
 }
 
+/** `openPostgres` gives connections of backends the application name for which the query searches. */
 async function rejectIfBackendsConnected(postgres: OpenDatabase): Promise<void> {
   const { rows } = await postgres.transaction((tx) =>
     sql<{ sessions: number }>`

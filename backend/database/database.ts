@@ -34,8 +34,9 @@ export interface Database {
    */
   listen(topic: string, listener: () => void): () => void
   /**
-   * Describes by how much the clock of this machine differs from the clock of PostgreSQL, if the difference is too large
-   * for background work, whose leases and due times all backends share. Undefined on SQLite, which has one backend.
+   * Describes by how much the clock of this machine differs from the clock of PostgreSQL, if the difference is too
+   * large for background work, whose leases and due times all backends share. Undefined on SQLite, which has one
+   * backend.
    */
   readonly clockFault: Error | undefined
   /** Waits for running transactions, then closes every connection. */
@@ -45,8 +46,8 @@ export interface Database {
 export interface TransactionScope {
   /**
    * The account for which the transaction runs. Waiting transactions of different accounts take turns, and those of one
-   * account begin in the order of the calls. All transactions without an account, such as those of background work, take
-   * turns like the transactions of one more account.
+   * account begin in the order of the calls. All transactions without an account, such as those of background work,
+   * take turns like the transactions of one more account.
    */
   readonly accountId?: string | undefined
   /**

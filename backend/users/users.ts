@@ -67,8 +67,8 @@ export async function findUserByEmail(reader: Reader, email: string): Promise<Us
 }
 
 /**
- * Returns the spellings in which the address may be stored: earlier versions only converted the entered address to lower
- * case.
+ * Returns the spellings in which the address may be stored: earlier versions only converted the entered address to
+ * lower case.
  */
 export function storedSpellings(email: string): readonly string[] {
   return [normalizeEmail(email), email.trim().toLowerCase()]
@@ -199,8 +199,9 @@ export function invalidEmail(detail: string): Problem {
 }
 
 /**
- * Throws `admin_required` if the actor is a user who is not an Admin any more. The route has checked the role before the
- * transaction: an Admin who is deactivated while their request waits for the transaction could otherwise undo this.
+ * Throws `admin_required` if the actor is a user who is not an Admin any more. The route has checked the role before
+ * the transaction: an Admin who is deactivated while their request waits for the transaction could otherwise undo the
+ * deactivation.
  */
 export async function checkStillAdmin(
   tx: Transaction,

@@ -76,7 +76,7 @@ export interface RedisStore {
   consume(names: readonly string[], values: readonly (string | number)[]): Promise<unknown>
   /**
    * Reconnects if `error` is a `RedisTimeout`. Without this, a connection that a firewall has silently dropped would be
-   * used until the system notices this, after minutes. In a cluster, also refreshes the table of slots, after any
+   * used for minutes, until the operating system closes it. In a cluster, also refreshes the table of slots, after any
    * error.
    */
   reconnect(partition: string, error: unknown): void
@@ -226,6 +226,7 @@ function connectCluster(
       return cluster.consumeCalls(names.length, ...names, ...values)
     },
     reconnect(partition, error) {
+      // ioredis removes a node that is disconnected. The refresh of the slots adds the node again.
       if (error instanceof RedisTimeout) nodes.get(partition)?.disconnect()
       cluster.refreshSlotsCache()
     },

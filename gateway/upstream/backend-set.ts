@@ -234,8 +234,8 @@ export class BackendSet implements Backends {
   }
 
   /**
-   * Repeats the internal requests that began at `until` or earlier, on another backend if there is one. Without this, all
-   * calls that need such a request, e.g. a key look-up, would wait until its timeout, and then fail.
+   * Repeats the internal requests that began at `until` or earlier, on another backend if there is one. Without this,
+   * all calls that need such a request, e.g. a key look-up, would wait until its timeout, and then fail.
    */
   #repeatInternalRequests(backend: TrackedBackend, until: number): void {
     const overdue = [...backend.repeatableExchanges].filter(([, beganAt]) => beganAt <= until)

@@ -21,8 +21,8 @@ import { describeServer } from './servers.ts'
 const POLL_MS = 250
 
 /**
- * The margin of the leases for clocks that differ (30 s for reminders) is larger than the difference between two backends
- * that each differ from the server by this much.
+ * The margin of the leases for clocks that differ (30 s for reminders) is larger than the difference between two
+ * backends that each differ from the server by this much.
  */
 const CLOCK_DIFFERENCE_MS_MAX = 10_000
 

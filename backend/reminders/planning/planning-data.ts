@@ -239,8 +239,8 @@ export async function readLastSent(
 }
 
 /**
- * Returns a function that returns why a debtor's address is suppressed; undefined if it is not. A suppression applies to
- * every debtor of the account with the same address.
+ * Returns a function that returns why a debtor's address is suppressed; undefined if it is not. A suppression applies
+ * to every debtor of the account with the same address.
  */
 export async function readSuppressions(reader: Reader, debtors: readonly DebtorRow[]) {
   const addresses = debtors.flatMap(({ email }) => (email === null ? [] : [email.toLowerCase()]))

@@ -29,7 +29,7 @@ export interface OnceOptions {
   readonly operation: string
   /** The message that the next page shows. */
   readonly flash: FlashName
-  /** Called after the action. Returns the request that undoes the action. */
+  /** Called after the action. Returns the request that undoes the action; undefined if it cannot be undone. */
   undo?(): Undo | undefined
   /** Returns the path of the page that follows. `id` is the id of the changed record. */
   location(id: string): string

@@ -126,8 +126,9 @@ export async function checkOwnPassword(
 
 /**
  * Checks the password of the request, records that it was just entered, and returns the session's new token. If a
- * concurrent request has replaced the token, does not record this and returns undefined. The response then sets no cookie,
- * because the browser gets the valid token in the response to the other request. Throws as `checkOwnPassword` does.
+ * concurrent request has replaced the token, does not record this and returns undefined. The response then sets no
+ * cookie, because the browser gets the valid token in the response to the other request. Throws as `checkOwnPassword`
+ * does.
  */
 export async function confirmPassword(
   request: SessionRequest,
