@@ -1,8 +1,11 @@
+import { sql } from 'kysely'
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { ruleByAge } from '../../../backend/database/retention-rule.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
 import type { Tables } from '../../../backend/database/tables.ts'
+import { REMINDER_RETENTION } from '../../../backend/reminders/retention.ts'
+import { bounceMessage } from '../../../backend/reminders/sending/bounces.ts'
 import { deleteAllExpired, startRetention } from '../../../backend/retention/retention.ts'
 import { startSession } from '../../../backend/sessions/sessions.ts'
 import { addUsage } from '../../../backend/usage/usage.ts'
@@ -224,6 +227,39 @@ t.test(
     t.equal((await testAccount.read('/api/v1/messages')).data.length, 2)
   },
 )
+
+t.test('a reminder that bounces when its plan expires is sent again', async (t) => {
+  const engine = await startEngine(t)
+  const { database } = engine.testAccount.backend
+  await engine.createInvoice('2026-11-19')
+  const [sent] = await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
+  if (sent === undefined) throw new Error('nothing was sent')
+  const now = new Date('2027-02-23T08:00:00.000Z')
+  const expired = await REMINDER_RETENTION.findExpired(database.read, now)
+  t.equal(expired.length, 1)
+  await database.transaction(async (tx) => {
+    const bounce = { type: 'soft', code: '4.2.2', detail: 'The mailbox is full' } as const
+    await bounceMessage(tx, sent, bounce, now)
+    await REMINDER_RETENTION.deleteExpired(tx, expired)
+  })
+  await engine.send('2027-02-23T08:30:00.000Z')
+  t.equal(engine.smtp.mails.length, 2)
+})
+
+t.test('old rows are deleted even if those of another table cannot be', async (t) => {
+  const testAccount = await openTestAccount(t)
+  const { database, now } = testAccount.backend
+  const ended = new Date(now.getTime() - 1000).toISOString()
+  await database.transaction(async (tx) => {
+    const subject = 'address:192.0.2.1'
+    const guesses = { subject, guesses: 3, window_ends_at: ended, blocked_until: ended }
+    await tx.insertInto('login_guesses').values(guesses).execute()
+    await sql`drop table usage_reports`.execute(tx)
+  })
+  const retention = startRetention({ database, clock: () => now, log: SILENT })
+  t.teardown(() => retention.stop())
+  await until(async () => (await countRows(testAccount, 'login_guesses')) === 0, 'deleted')
+})
 
 // Regression: guesses of a new window were deleted, and no longer counted, if it began while retention ran.
 t.test('a row that no longer is expired when its batch is deleted is kept', async (t) => {

@@ -96,6 +96,20 @@ t.test(
   },
 )
 
+t.test('after the release, every customer of a large account is reminded', async (t) => {
+  const engine = await startEngine(t)
+  // One batch schedules the planning of 500 debtors.
+  for (let n = 0; n < 500; n++) await engine.createDebtor()
+  await engine.createInvoice('2026-11-19')
+  await engine.killSwitch({ on: true, reason: 'An audit' })
+  await engine.plan('2026-11-24T08:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:suppressed'])
+  await engine.plan('2026-11-24T08:30:00.000Z')
+  await engine.killSwitch({ on: false })
+  await engine.plan('2026-11-24T09:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:suppressed', 'friendly:scheduled'])
+})
+
 t.test('no API operation sends or approves a reminder, or changes the kill switch', async (t) => {
   const engine = await startEngine(t)
   const { testAccount } = engine
