@@ -4,7 +4,7 @@
  * a corrected file can be imported.
  */
 import type { ActionContext } from '../accounts/audit.ts'
-import { recordAudit } from '../accounts/audit.ts'
+import { listActionsOn, recordAudit } from '../accounts/audit.ts'
 import type { ImportRow, InvoiceRow, Transaction } from '../database/tables.ts'
 import { changeDebtor, getLockedDebtor } from '../debtors/change.ts'
 import { archiveDebtor } from '../debtors/chasing.ts'
@@ -14,6 +14,7 @@ import { lockPayment } from '../payments/locked-payment.ts'
 import { reversePayment } from '../payments/reversal.ts'
 import {
   countByKind,
+  countRecords,
   type ImportedRecord,
   planTakeBack,
   type TakeBackStep,
@@ -23,20 +24,45 @@ const NUMBER_LENGTH_MAX = 64
 
 /**
  * Records in the audit log that a user takes the import back, with the number of records of each kind in `steps`. The
- * changes of the records have their own entries.
+ * changes of the records have their own entries. Taking back a large import takes several requests, of which only the
+ * first writes an entry.
  */
 export async function auditTakeBack(
   tx: Transaction,
-  { id, account_id: accountId, file_name: file }: ImportRow,
+  row: ImportRow,
   steps: readonly TakeBackStep[],
   actionContext: ActionContext,
 ): Promise<void> {
+  if (await isContinued(tx, row, steps, actionContext)) return
+  const { id, account_id: accountId, file_name: file } = row
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'ledger.import_taken_back',
     subjectId: id,
     detail: { file, ...countByKind(steps) },
   })
+}
+
+/** Whether the same actor's last entry about the import includes the records in `steps`, which are still to be taken back. */
+async function isContinued(
+  tx: Transaction,
+  { id, account_id: accountId }: ImportRow,
+  steps: readonly TakeBackStep[],
+  { actor }: ActionContext,
+): Promise<boolean> {
+  const [last] = await listActionsOn(tx, accountId, id, 1)
+  if (last === undefined || last.actor_type !== actor.type || last.actor_id !== actor.id) {
+    return false
+  }
+  const { count: takenBackSince } = await tx
+    .selectFrom('import_records')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('import_id', '=', id)
+    .where('taken_back_at', '>=', last.created_at)
+    .executeTakeFirstOrThrow()
+  const { customers, invoices, payments } = JSON.parse(last.detail)
+  const remaining = customers + invoices + payments - Number(takenBackSince)
+  return steps.reduce((sum, step) => sum + countRecords(step), 0) <= remaining
 }
 
 /**

@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import t, { type Test } from 'tap'
+import { listActionsOn } from '../../../backend/accounts/audit.ts'
 import { startMoneySettings, textOf } from '../../fixtures/accounts/money-settings.ts'
 import { type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
@@ -224,6 +225,52 @@ t.test('an import of payments that is taken back twice at once is taken back onc
   const reversed = (await list('payments?limit=100')).filter(({ status }) => status === 'reversed')
   t.equal(reversed.length, 20)
 })
+
+t.test(
+  'an import that is taken back in several requests has one entry in the audit log',
+  async (t) => {
+    // Regression: each request wrote an entry with the numbers of all records that remained.
+    let ms = Date.parse('2026-11-21T10:15:00Z')
+    let tickMs = 0
+    const { backend, account, createUser } = await startSettings(t, {
+      clock: () => {
+        ms += tickMs
+        return new Date(ms)
+      },
+    })
+    const ada = await logIn(backend, ADMIN)
+    await createUser(account.id, 'eve@acme.example', 'admin')
+    const rows = Array.from({ length: 12 }, (_, n) => `${n},C-1,Globex,2026-11-01,2026-12-01,5.00,`)
+    const file = [HEADER, ...rows].join('\n')
+    const sent = (await ada.send('POST', '/settings/import', { ...IMPORT, file })).json
+    const importId = String(sent['import_id'])
+    const takeBack = async (admin: typeof ada) =>
+      (await admin.send('POST', `/settings/imports/${importId}/take-back`, {})).json
+    const entries = async () => {
+      const rows = await listActionsOn(backend.database.read, account.id, importId, 10)
+      return rows.map(({ actor_label, detail }) => [actor_label, JSON.parse(detail)])
+    }
+    const named = (invoices: number) => ({ file: 'may.csv', customers: 1, invoices, payments: 0 })
+    tickMs = 1_500
+    for (let request = 0; request < 2; request++) {
+      matches(t, await takeBack(ada), { complete: false })
+      t.strictSame(await entries(), [[ADMIN, named(12)]])
+    }
+    const { can_take_back: remaining } = (await ada.get(`/settings/imports/${importId}`))
+      .json as Json
+    const eve = await logIn(backend, 'eve@acme.example')
+    tickMs = 0
+    matches(t, await takeBack(eve), { complete: true })
+    t.strictSame(
+      await entries(),
+      [
+        ['eve@acme.example', named(remaining.invoices)],
+        [ADMIN, named(12)],
+      ],
+      'another Admin who continues has an entry too',
+    )
+  },
+)
 
 t.test('Members and other accounts cannot take an import back', async (t) => {
   const { backend, path, ada } = await openImport(t)
