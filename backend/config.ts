@@ -60,8 +60,8 @@ export interface OperatorSettings {
 /** The command line's settings. Settings that are not set are read from `$DATA_DIR/secrets.env`. */
 export function readOperatorSettings(environment: Environment): OperatorSettings {
   const { DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER } = STORAGE_SETTINGS
-  // `readSettings` rejects variables that begin with `prefix` and are not in the schema. The environment may also contain
-  // settings of the backend and the gateway, none of which begins with `CLI_`.
+  // `readSettings` rejects variables that begin with `prefix` and are not in the schema. The environment may also
+  // contain settings of the backend and the gateway, none of which begins with `CLI_`.
   const read = <S extends Record<string, Setting<unknown>>>(schema: S, from: Environment) =>
     readSettings(schema, from, { prefix: 'CLI_' })
   const directory = read({ DATA_DIR }, environment).DATA_DIR

@@ -1,6 +1,6 @@
 /**
- * Creates the file of a backup or an export. The file gets its name only once it is complete and on the disk: until then,
- * its name ends with `.partial`.
+ * Creates the file of a backup or an export. The file gets its name only once it is complete and on the disk: until
+ * then, its name ends with `.partial`.
  */
 import { randomUUID } from 'node:crypto'
 import {

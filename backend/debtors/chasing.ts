@@ -1,6 +1,7 @@
 /**
  * Pauses, resumes, archives and restores debtors. Each function locks the debtor, so that no send check of a message to
- * the debtor runs at the same time. Pausing and archiving cancel waiting messages, which can then no longer be approved.
+ * the debtor runs at the same time. Pausing and archiving cancel waiting messages, which can then no longer be
+ * approved.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'

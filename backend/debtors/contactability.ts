@@ -81,8 +81,8 @@ export async function resubscribeAddress(
 /**
  * Deletes the suppression that a bounce of the debtor's current address has caused, at the request of an Admin or an
  * operator. Every debtor with this address becomes contactable, and resumes chasing if a bounce paused it. Throws
- * `not_found`, and `address_suppressed` if the recipient complained (which is permanent) or unsubscribed (which only the
- * recipient can undo).
+ * `not_found`, and `address_suppressed` if the recipient complained (which is permanent) or unsubscribed (which only
+ * the recipient can undo).
  */
 export async function clearSuppression(
   tx: Transaction,
@@ -164,7 +164,9 @@ function suppressedByRecipient(reason: SuppressionReason): Problem {
   )
 }
 
-/** Updates the contactability of all debtors with the address, and makes the further changes that `changeOf` returns. */
+/**
+ * Updates the contactability of all debtors with the address, and makes the further changes that `changeOf` returns.
+ */
 async function changeDebtorsAt(
   tx: Transaction,
   accountId: string,

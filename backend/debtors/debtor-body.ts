@@ -74,8 +74,8 @@ export function newDebtor(body: DebtorBody): NewDebtor {
 }
 
 /**
- * Returns null if no member has a value. Otherwise returns all members, with null for those without a value, because the
- * API returns an address as it is stored.
+ * Returns null if no member has a value. Otherwise returns all members, with null for those without a value, because
+ * the API returns an address as it is stored.
  */
 function newAddress(body: AddressBody = {}): object | null {
   if (Object.values(body).every((part) => part === '')) return null

@@ -99,8 +99,8 @@ function respond(
 }
 
 /**
- * hapi compares the tags of `If-None-Match` strongly, and does not know `*`. RFC 9110, section 13.1.2, requires the weak
- * comparison, which ignores `W/`.
+ * hapi compares the tags of `If-None-Match` strongly, and does not know `*`. RFC 9110, section 13.1.2, requires the
+ * weak comparison, which ignores `W/`.
  */
 function strongTags(ifNoneMatch: string, version: string): string {
   if (ifNoneMatch.trim() === '*') return `"${version}"`

@@ -1,9 +1,9 @@
 /**
  * A write with an Idempotency-Key is performed once. As long as the key's row is kept, every retry gets the same body,
  * byte for byte, unless an erasure has since removed personal data from it. The row is committed together with the
- * write, so that after a crash both exist or neither. Only a successful write stores the row: after a rejection, the key
- * can be used again. Before a write is rejected, the row is checked again: the cause of the rejection may be an earlier
- * write with the same key.
+ * write, so that after a crash both exist or neither. Only a successful write stores the row: after a rejection, the
+ * key can be used again. Before a write is rejected, the row is checked again: the cause of the rejection may be an
+ * earlier write with the same key.
  *
  * The primary key of the table decides every race: only one of several concurrent writes can insert the row. The map of
  * calls in progress only avoids useless work: concurrent retries wait for the result of the first call.
@@ -169,8 +169,9 @@ async function performAndStoreKey(
 ): Promise<Outcome> {
   const { accountId } = attempt
   const performAndStore = async (tx: Transaction): Promise<Outcome> => {
-    // The lock and the first statements of the work are sent together, in one round trip. Where not all transactions are
-    // concurrent (on SQLite), there is one backend, in which `running` prevents concurrent writes with the same key.
+    // The lock and the first statements of the work are sent together, in one round trip. Where not all transactions
+    // are concurrent (on SQLite), there is one backend, in which `running` prevents concurrent writes with the same
+    // key.
     const locking = database.isConcurrent ? lockKey(tx, attempt) : undefined
     const [, recorded] = await together([locking, work(tx)])
     await insertRow(tx, rowOf(attempt, recorded, now))

@@ -1,13 +1,13 @@
 /**
  * Reads a page of a list that is sorted by one column and filtered by others, e.g. the invoices that were updated since
  * yesterday, sorted by creation. Scanning the list in its order is fast if enough matches are close to the start.
- * Reading and sorting all rows that match one of the filters is fast if these are few. In a large account, the slower of
- * these two methods takes seconds.
+ * Reading and sorting all rows that match one of the filters is fast if these are few. In a large account, the slower
+ * of these two methods takes seconds.
  *
  * SQLite has no statistics, and often chooses the slower method. `readPage` therefore scans some rows of the list and
- * counts some matches of each filter, and continues with twice as many until either the page is full or all matches of a
- * filter are counted. In the latter case, it sorts these matches. The page then takes at most about three times as long as
- * with the faster method.
+ * counts some matches of each filter, and continues with twice as many until either the page is full or all matches of
+ * a filter are counted. In the latter case, it sorts these matches. The page then takes at most about three times as
+ * long as with the faster method.
  *
  * PostgreSQL has statistics, with which it usually chooses the faster method, and counting would take longer than
  * scanning. But PostgreSQL never scans if a filter matches few rows, even if these are at the start. If the list is
@@ -160,7 +160,9 @@ interface IndexSection {
   readonly sort: string
   readonly range?: TimeRange | undefined
   readonly literals?: readonly string[]
-  /** The condition of the index if it is partial: SQLite uses the index only if the statement contains the condition. */
+  /**
+   * The condition of the index if it is partial: SQLite uses the index only if the statement contains the condition.
+   */
   readonly condition?: string
   /** If defined, the section begins after this position. */
   readonly after?: Position | undefined
@@ -169,7 +171,9 @@ interface IndexSection {
 /** A filter and the sections of an index of the column that contain all its matches. */
 export interface IndexedFilter {
   readonly column: string
-  /** If empty in a filter of a list, the filter is not set. If empty in a result of `countMatches`, no match is left. */
+  /**
+   * If empty in a filter of a list, the filter is not set. If empty in a result of `countMatches`, no match is left.
+   */
   readonly sections: readonly IndexSection[]
 }
 
@@ -226,9 +230,9 @@ interface AccountTable {
 }
 
 /**
- * Counts the next matches of a filter, as many in each section as may be counted while `scannedRows` rows are scanned in
- * the order of `scannedSort`. Returns what is left to count: the filter with only those sections that have more matches,
- * each beginning after the counted ones.
+ * Counts the next matches of a filter, as many in each section as may be counted while `scannedRows` rows are scanned
+ * in the order of `scannedSort`. Returns what is left to count: the filter with only those sections that have more
+ * matches, each beginning after the counted ones.
  */
 async function countMatches(
   reader: Reader,

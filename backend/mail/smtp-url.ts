@@ -4,8 +4,8 @@ export interface SmtpAddress {
   readonly host: string
   readonly port: number
   /**
-   * Whether TLS is implicit. Otherwise STARTTLS is used if the server offers it, and required if there is a login and the
-   * server is on another machine.
+   * Whether TLS is implicit. Otherwise STARTTLS is used if the server offers it, and required if there is a login and
+   * the server is on another machine.
    */
   readonly isSecure: boolean
   readonly login: { readonly user: string; readonly pass: string } | undefined

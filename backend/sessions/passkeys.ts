@@ -38,8 +38,8 @@ export async function addPasskey(
   given: Credential & { readonly name: string },
   actionContext: ActionContext,
 ): Promise<AddedPasskey> {
-  // Without the lock, two concurrent requests could both add a first passkey, and the user could keep the recovery codes
-  // that the later request has replaced.
+  // Without the lock, two concurrent requests could both add a first passkey, and the user could keep the recovery
+  // codes that the later request has replaced.
   const user = await lockUser(tx, userId)
   const isFirstFactor = !(await hasSecondFactor(tx, user))
   if ((await listPasskeys(tx, userId)).length >= PASSKEYS_MAX) {

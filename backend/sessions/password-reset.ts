@@ -26,7 +26,8 @@ import { endSessionsOf } from './sessions.ts'
 const LIFETIME_MS = 30 * 60_000
 /**
  * How many valid links a user can have. The limit of requests (ten in 15 minutes for each e-mail address and for each
- * network) would still let anyone fill the mailbox of a user. A user who has `LINKS_MAX` valid links needs no other one.
+ * network) would still let anyone fill the mailbox of a user. A user who has `LINKS_MAX` valid links needs no other
+ * one.
  */
 const LINKS_MAX = 3
 /** A transaction that records a request announces this topic, so that the worker mails the link at once. */
@@ -35,8 +36,8 @@ const BATCH_MAX = 50
 
 /**
  * `email` is the address as the user entered it. It is stored in lower case, but not normalized by `normalizeEmail`:
- * `findUserByEmail` looks for the normalized address, and for the one that is only in lower case, which earlier versions
- * stored for users.
+ * `findUserByEmail` looks for the normalized address, and for the one that is only in lower case, which earlier
+ * versions stored for users.
  */
 export async function requestPasswordReset(
   tx: Transaction,
@@ -77,8 +78,8 @@ export function startPasswordResets({ database, clock, log }: WorkerDeps): Worke
 }
 
 /**
- * Processes up to `BATCH_MAX` requests, and returns their number. Queues mails for the requests of active users who have
- * fewer than `LINKS_MAX` valid links, and deletes the other requests.
+ * Processes up to `BATCH_MAX` requests, and returns their number. Queues mails for the requests of active users who
+ * have fewer than `LINKS_MAX` valid links, and deletes the other requests.
  */
 export async function handlePasswordResets(database: Database, now: Date): Promise<number> {
   const rows = await database.read
@@ -128,8 +129,8 @@ async function countLinks(reader: Reader, userId: string, now: Date): Promise<nu
 }
 
 /**
- * Throws `invalid_password_reset` if the code is unknown, expired or no longer valid (another link was used, or links were
- * invalidated), or if its user is not active.
+ * Throws `invalid_password_reset` if the code is unknown, expired or no longer valid (another link was used, or links
+ * were invalidated), or if its user is not active.
  */
 export async function getPasswordReset(
   reader: Reader,

@@ -50,7 +50,8 @@ export async function deleteRecoveryCodes(tx: Transaction, userId: string): Prom
 
 /**
  * Accepts the code with or without hyphens. Text processors replace hyphens with other characters, so everything but
- * hexadecimal digits is ignored. Some keyboards type these digits in full width. A fast hash suffices for 80 random bits.
+ * hexadecimal digits is ignored. Some keyboards type these digits in full width. A fast hash suffices for 80 random
+ * bits.
  */
 function recoveryHash(code: string): string {
   return hashToken(

@@ -108,8 +108,8 @@ export async function replaceRecoveryCodes(
 }
 
 /**
- * Disables the authenticator app, or ends its setup. Deletes the recovery codes unless the user has a passkey. If the app
- * was in use, also records in the audit log that it was disabled, and notifies the user.
+ * Disables the authenticator app, or ends its setup. Deletes the recovery codes unless the user has a passkey. If the
+ * app was in use, also records in the audit log that it was disabled, and notifies the user.
  */
 export async function disableApp(tx: Transaction, userId: string, actionContext: ActionContext) {
   const user = await lockUser(tx, userId)

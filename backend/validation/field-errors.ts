@@ -37,7 +37,9 @@ export function fieldErrorsProblem(
   return new Problem('validation_failed', detail, { members: { errors: listed } })
 }
 
-/** Returns the 422 for values that a person has entered. The detail of each error is a whole sentence, which pages show. */
+/**
+ * Returns the 422 for values that a person has entered. The detail of each error is a whole sentence, which pages show.
+ */
 export function enteredValuesProblem(errors: readonly FieldError[]): Problem {
   const detail = errors.map((error) => error.detail).join(' ')
   return new Problem('validation_failed', detail, { members: { errors } })

@@ -198,8 +198,8 @@ const SAMPLES: Readonly<Record<string, object>> = {
 }
 
 /**
- * The members of the object that an event changed: their current values, if these differ from the sample above, and their
- * previous values, or null if the object is new.
+ * The members of the object that an event changed: their current values, if these differ from the sample above, and
+ * their previous values, or null if the object is new.
  */
 type Change = readonly [current: object, previous: object | null]
 

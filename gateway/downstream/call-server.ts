@@ -126,8 +126,8 @@ export class CallServer {
       connection.destroy()
     } finally {
       this.#settle(call, status)
-      // Without this, all pipelined calls that get an immediate response, such as a 401, would be served in the same turn
-      // of the event loop, and other clients would wait for seconds.
+      // Without this, all pipelined calls that get an immediate response, such as a 401, would be served in the same
+      // turn of the event loop, and other clients would wait for seconds.
       if (!connection.isReadAheadEmpty) await setImmediate()
       connection.end(closes)
     }

@@ -33,8 +33,8 @@ import { onTicketKeys } from './ticket-keys.ts'
 
 /**
  * The number of connections that may wait at each listening socket to be accepted (the kernel's `somaxconn` may be
- * lower). Beyond it, the kernel drops packets of the TCP handshake: a client whose first packet is dropped retries after
- * a second, and a client whose last packet is dropped believes that it is connected.
+ * lower). Beyond it, the kernel drops packets of the TCP handshake: a client whose first packet is dropped retries
+ * after a second, and a client whose last packet is dropped believes that it is connected.
  */
 const BACKLOG = 4096
 /**

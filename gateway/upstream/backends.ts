@@ -58,8 +58,9 @@ export interface Backends {
   markUnreachable(backend: Backend): void
   /**
    * Sends a small signed JSON request, which must be idempotent: if it fails before its deadline and there are
-   * other backends, it is sent once more, to another backend. It is sent a further time if its backend misses a readiness
-   * probe while another backend is ready, or responds to a probe that began after the request, but not to the request.
+   * other backends, it is sent once more, to another backend. It is sent a further time if its backend misses a
+   * readiness probe while another backend is ready, or responds to a probe that began after the request, but not to the
+   * request.
    */
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */

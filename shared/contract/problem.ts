@@ -8,8 +8,8 @@ interface ProblemType {
   readonly status: number
   readonly title: string
   /**
-   * Whether the same request may succeed if it is repeated later, without anybody having changed anything first. A write
-   * must be repeated with the same Idempotency-Key.
+   * Whether the same request may succeed if it is repeated later, without anybody having changed anything first. A
+   * write must be repeated with the same Idempotency-Key.
    */
   readonly retryable: boolean
 }
@@ -130,7 +130,9 @@ export class Problem extends Error {
   readonly members: Readonly<Record<string, unknown>>
   readonly headers: Readonly<Record<string, string>>
 
-  /** `detail` is shown to the client: one or two sentences that say what is wrong, and what to do if this is not clear. */
+  /**
+   * `detail` is shown to the client: one or two sentences that say what is wrong, and what to do if this is not clear.
+   */
   constructor(code: ProblemCode, detail: string, options: ProblemOptions = {}) {
     super(detail, { cause: options.cause })
     this.name = 'Problem'

@@ -74,7 +74,8 @@ t.test('on a desktop, the list of invoices is not wider than the page', async (t
 })
 
 t.test('on a tablet, the amounts on Home are inside their cards', async (t) => {
-  // Regression: the cards were so narrow that the amounts by age were cut off, or stood outside. The amounts are those of the first test.
+  // Regression: the cards were so narrow that the amounts by age were cut off, or stood outside. The amounts are those
+  // of the first test.
   const page = await site.newPage(t, { user: 'ada@acme.example' })
   await page.setViewportSize({ width: 768, height: 1024 })
   await page.goto('/settings')

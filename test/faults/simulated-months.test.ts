@@ -5,7 +5,9 @@ import { newPostgresUrl } from '../fixtures/service/database-url.ts'
 import { readFinalState } from '../fixtures/simulation/final-state.ts'
 import { simulate } from '../fixtures/simulation/simulation.ts'
 
-/** `SIMULATIONS=20 DAYS=150 SEED=1000 npx tap test/faults/simulated-months.test.ts` runs longer and other simulations. */
+/**
+ * `SIMULATIONS=20 DAYS=150 SEED=1000 npx tap test/faults/simulated-months.test.ts` runs longer and other simulations.
+ */
 const SIMULATIONS = Number(process.env['SIMULATIONS'] ?? 1)
 const DAYS = Number(process.env['DAYS'] ?? 45)
 const FIRST_SEED = Number(process.env['SEED'] ?? 202)

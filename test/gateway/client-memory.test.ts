@@ -1,4 +1,6 @@
-/** The memory that clients use is counted, also that of clients behind a proxy, which have no connections of their own. */
+/**
+ * The memory that clients use is counted, also that of clients behind a proxy, which have no connections of their own.
+ */
 import t from 'tap'
 import { Clients } from '../../gateway/budget/clients.ts'
 import { ConnectionMemory, Memory } from '../../gateway/budget/memory.ts'

@@ -1,7 +1,7 @@
 /**
- * Sends each case of the corpus (`fixtures/corpus/`: valid and malformed HTTP/1.1 requests) to a real gateway, whole and
- * split at awkward positions. Each request gets one final response and causes at most one upstream request, and nothing
- * is parsed after a rejection.
+ * Sends each case of the corpus (`fixtures/corpus/`: valid and malformed HTTP/1.1 requests) to a real gateway, whole
+ * and split at awkward positions. Each request gets one final response and causes at most one upstream request, and
+ * nothing is parsed after a rejection.
  */
 import { connect } from 'node:net'
 import t from 'tap'

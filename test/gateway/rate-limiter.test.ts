@@ -449,7 +449,9 @@ t.test('the headers round the end of the window up to a second, at least one fro
   t.end()
 })
 
-/** Starts a proxy in front of Redis that makes the clock of Redis appear to be ahead: it changes the times in replies. */
+/**
+ * Starts a proxy in front of Redis that makes the clock of Redis appear to be ahead: it changes the times in replies.
+ */
 async function startClockProxy(t: Test, redisPort: number) {
   let aheadMs = 0
   const server = createServer((client) => {

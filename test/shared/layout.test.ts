@@ -1,3 +1,4 @@
+import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { BACKEND_LAYOUT } from '../fixtures/layout/backend-layout.ts'
@@ -82,4 +83,19 @@ t.test('each wrapped package is imported only where it is wrapped', async (t) =>
       packageName,
     )
   }
+})
+
+t.test('lines of comments have at most 120 characters', async (t) => {
+  const files = globSync('{shared,gateway,backend,deploy,test}/**/*.ts', {
+    cwd: root,
+    exclude: (path) => String(path).endsWith('node_modules'),
+  })
+  const tooLong = files.flatMap((file) =>
+    readFileSync(join(root, file), 'utf8')
+      .split('\n')
+      .flatMap((line, at) =>
+        line.length > 120 && /^ *(?:\*|\/[/*])/.test(line) ? [`${file}:${at + 1}`] : [],
+      ),
+  )
+  t.strictSame(tooLong, [])
 })

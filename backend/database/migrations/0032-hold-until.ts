@@ -1,6 +1,6 @@
 /**
- * The time at which the pause of a disputed invoice ends. If the dispute is resolved before this time, the pause applies
- * again.
+ * The time at which the pause of a disputed invoice ends. If the dispute is resolved before this time, the pause
+ * applies again.
  */
 import { transaction } from '../migrating/steps.ts'
 

@@ -1,4 +1,6 @@
-/** An index of the messages that are not emails, for the filter `channel`. It is empty while all messages are emails. */
+/**
+ * An index of the messages that are not emails, for the filter `channel`. It is empty while all messages are emails.
+ */
 import { index } from '../migrating/steps.ts'
 
 export const steps = [

@@ -29,8 +29,9 @@ import { HISTORY_MAX, type InvoiceView, renderInvoicePage, SHOWN_MAX } from './i
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
 /**
- * Actions that only block or resume reminders, such as recording a dispute, are not in this list. Reminders that are due
- * are sent as soon as the account is no longer read-only, so a person must be able to block and resume them before that.
+ * Actions that only block or resume reminders, such as recording a dispute, are not in this list. Reminders that are
+ * due are sent as soon as the account is no longer read-only, so a person must be able to block and resume them before
+ * that.
  */
 const REJECTED_IF_READ_ONLY: readonly string[] = ['finalise', 'void', 'write-off']
 

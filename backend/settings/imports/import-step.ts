@@ -1,6 +1,6 @@
 /**
- * One step of an import. Each request imports records for a few seconds and reports what remains. The next request compares
- * the file with the account again, so that a repeated or interrupted step records nothing twice.
+ * One step of an import. Each request imports records for a few seconds and reports what remains. The next request
+ * compares the file with the account again, so that a repeated or interrupted step records nothing twice.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
@@ -126,8 +126,8 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
 type Kind = keyof StepResult['recorded']
 
 /**
- * Processes one record after the other, each in its own transaction, until the time of the step is over or `REJECTED_MAX`
- * records were rejected.
+ * Processes one record after the other, each in its own transaction, until the time of the step is over or
+ * `REJECTED_MAX` records were rejected.
  */
 function createStep({ database, clock, importId, importContext }: StepOptions) {
   const isStepOver = beginStep(clock, importContext.actionContext.now)

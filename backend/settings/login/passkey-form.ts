@@ -19,8 +19,8 @@ ${renderPasskeyUnavailable(party)}`
 }
 
 /**
- * The two reasons for which passkeys cannot be used. Both are hidden; the script shows the applicable one instead of the
- * form.
+ * The two reasons for which passkeys cannot be used. Both are hidden; the script shows the applicable one instead of
+ * the form.
  */
 export function renderPasskeyUnavailable({ origin }: RelyingParty): Html {
   return html`<p class="hint" data-passkey-unavailable="browser" hidden>This browser does not support passkeys, or is too old for them.</p>

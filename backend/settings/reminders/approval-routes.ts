@@ -154,8 +154,8 @@ async function setDecisionFlash(
 }
 
 /**
- * The field `seen` is the digest of the content that the Admin has read. If a JSON client omits it, the decision applies
- * to the current content.
+ * The field `seen` is the digest of the content that the Admin has read. If a JSON client omits it, the decision
+ * applies to the current content.
  */
 function seenDigestOf(fields: Fields): Pick<Decision, 'seenDigest'> {
   return fields.has('seen') ? { seenDigest: fields.text('seen') } : {}

@@ -67,7 +67,9 @@ ${isAdmin && html`<p><a class="button${details.length === 0 && ' primary'}" href
   return renderPage(frame, { title: 'How to pay', section: '/settings/reminders', main })
 }
 
-/** Warns about currencies in which reminders without a payment link do not say how to pay; undefined if there are none. */
+/**
+ * Warns about currencies in which reminders without a payment link do not say how to pay; undefined if there are none.
+ */
 export function renderMissingPaymentDetails(
   currenciesWithoutDetails: readonly string[],
   isAdmin: boolean,

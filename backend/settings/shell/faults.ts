@@ -34,9 +34,9 @@ const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns the problem with faults that a form can show. If the faulty field has a label, the pointer of the fault becomes
- * the field's name in the form, and its detail begins with the label instead of the JSON member. Other faults do not
- * change. A problem about a duplicate gets a fault of the field that must be unique.
+ * Returns the problem with faults that a form can show. If the faulty field has a label, the pointer of the fault
+ * becomes the field's name in the form, and its detail begins with the label instead of the JSON member. Other faults
+ * do not change. A problem about a duplicate gets a fault of the field that must be unique.
  */
 export function withFieldLabels(problem: Problem, labels: Labels): Problem {
   const duplicate = DUPLICATE_FIELDS[problem.code]

@@ -158,8 +158,8 @@ export class Fields {
   }
 
   /**
-   * Returns every field as it was sent, so that another form can repeat it, except secrets. Fields with their first value
-   * are included.
+   * Returns every field as it was sent, so that another form can repeat it, except secrets. Fields with their first
+   * value are included.
    */
   entries(): FieldEntry[] {
     return [...this.#sent].filter(([name]) => !this.#unrepeated.includes(name))

@@ -38,8 +38,8 @@ import { type FullResponse, wantsJson, writeResponse } from './response.ts'
 import { checkSameOrigin } from './security-headers.ts'
 
 /**
- * Without a session, a GET for an HTML page is redirected to the login; every other request is rejected with 401. A form
- * that was opened before the current login is not accepted, but shown again as it was entered.
+ * Without a session, a GET for an HTML page is redirected to the login; every other request is rejected with 401. A
+ * form that was opened before the current login is not accepted, but shown again as it was entered.
  */
 export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute {
   return route(page, deps, async (request, now) => {

@@ -22,9 +22,9 @@ const BACKOFF_MIN_MS = 250
 const RETRYABLE_STATUSES = [408, 429, 500, 502, 503, 504]
 
 /**
- * Returns a `fetch` that resolves with the last response of the service. It rejects with a `ReceivablesError` if a proxy
- * rejected the last attempt. It also rejects if the request is aborted, or if the last attempt had no complete response
- * of the service, so that the outcome is unknown.
+ * Returns a `fetch` that resolves with the last response of the service. It rejects with a `ReceivablesError` if a
+ * proxy rejected the last attempt. It also rejects if the request is aborted, or if the last attempt had no complete
+ * response of the service, so that the outcome is unknown.
  */
 export function createRetryingFetch(options: RetryOptions) {
   const { attemptsMax = 5, attemptTimeoutMs = 30_000, waitMaxMs = 60_000 } = options

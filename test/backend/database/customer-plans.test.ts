@@ -1,5 +1,5 @@
-// How SQLite finds messages, invoices of a customer, and entries of the audit log. Its plan does not depend on the rows,
-// because it has no statistics.
+// How SQLite finds messages, invoices of a customer, and entries of the audit log. Its plan does not depend on the
+// rows, because it has no statistics.
 import { join } from 'node:path'
 import { type CompiledQuery, sql } from 'kysely'
 import t, { type Test } from 'tap'
@@ -113,8 +113,8 @@ t.test('the messages that were sent in a time are read from the index of this ti
   )
 })
 
-// Regression: SQLite read all unpaid invoices of the account, or all with the status. Payments and resumed reminders did so
-// while all other writes waited.
+// Regression: SQLite read all unpaid invoices of the account, or all with the status. Payments and resumed reminders
+// did so while all other writes waited.
 t.test('invoices of a customer are read from an index of the customer', async (t) => {
   const { debtor, planOf } = await openPlanner(t)
   const { id: debtorId, account_id: accountId } = debtor
@@ -163,7 +163,8 @@ t.test('the metrics of waiting messages are read from the index of unsent messag
   ])
 })
 
-// Regression: SQLite read all entries of the person to find those of one action. With 700,000 entries, this took 18 seconds.
+// Regression: SQLite read all entries of the person to find those of one action. With 700,000 entries, this took 18
+// seconds.
 t.test('entries of the audit log are read from the index of their filters', async (t) => {
   const { planOf } = await openPlanner(t)
   const newest = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefined } as const

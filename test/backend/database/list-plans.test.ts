@@ -1,5 +1,5 @@
-// How SQLite reads pages of lists, whose plan does not depend on the rows, because it has no statistics; and what PostgreSQL
-// can know of the filters.
+// How SQLite reads pages of lists, whose plan does not depend on the rows, because it has no statistics; and what
+// PostgreSQL can know of the filters.
 import { join } from 'node:path'
 import { type CompiledQuery, sql } from 'kysely'
 import t, { type Test } from 'tap'
@@ -35,7 +35,9 @@ async function openListPlanner(t: Test) {
     (await explainPage(list, positions)).map(({ detail }) => detail)
 }
 
-/** Resolves with a function that resolves with the rows with which SQLite explains its statements for a page of a list. */
+/**
+ * Resolves with a function that resolves with the rows with which SQLite explains its statements for a page of a list.
+ */
 async function openExplainer<Row>(t: Test, keyword: 'explain' | 'explain query plan') {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const { read, transaction } = await openTestDatabase(t, { url })
@@ -118,8 +120,8 @@ const pageOf = (sort: string, direction: Page['direction']): Page => ({
 
 const NEWEST = ['created_at', 'desc'] as const
 
-// Regression: SQLite sorted all messages of the account for each portion of the messages that were sent since a time. With
-// a million messages, a page took nine seconds.
+// Regression: SQLite sorted all messages of the account for each portion of the messages that were sent since a time.
+// With a million messages, a page took nine seconds.
 t.test('the matches of a filter by the time of sending are counted in its index', async (t) => {
   const planOf = await openListPlanner(t)
   const steps = await planOf(
@@ -275,8 +277,8 @@ async function statementsOf(list: List): Promise<string[]> {
   return texts
 }
 
-// Regression: an expression that keeps SQLite from using an index also hid from PostgreSQL how many rows match. With a million
-// messages, of which none had the stage, a page read half a million blocks.
+// Regression: an expression that keeps SQLite from using an index also hid from PostgreSQL how many rows match. With a
+// million messages, of which none had the stage, a page read half a million blocks.
 t.test('PostgreSQL compares columns of which it has statistics', async (t) => {
   const latest = pageOf('updated_at', 'desc')
   const cases: [string, List, string[]][] = [

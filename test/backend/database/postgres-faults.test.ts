@@ -314,8 +314,8 @@ t.test(
   },
 )
 
-// Regression: a backend whose clock was 40 days ahead deleted every stored response, event and session. Gateways did not
-// use this backend, but its background work continued.
+// Regression: a backend whose clock was 40 days ahead deleted every stored response, event and session. Gateways did
+// not use this backend, but its background work continued.
 t.test(
   'background work is paused while the clock differs from the clock of PostgreSQL',
   async (t) => {

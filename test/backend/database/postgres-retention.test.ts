@@ -11,8 +11,8 @@ import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
 
 const NOW = new Date('2026-11-21T10:15:00.000Z')
 
-// Regression: PostgreSQL joined all events with all deliveries for each batch. With 1,700,000 of each, this exceeded the
-// time limit of a statement, so that no event was deleted.
+// Regression: PostgreSQL joined all events with all deliveries for each batch. With 1,700,000 of each, this exceeded
+// the time limit of a statement, so that no event was deleted.
 t.test('expired events are read in the order of their age', async (t) => {
   const database = await openTestDatabase(t, { url: await newPostgresUrl(t) })
   await database.transaction(async (tx) => {

@@ -297,7 +297,8 @@ t.test('sums that no number represents exactly are capped', async (t) => {
   t.strictSame(reduced?.outstanding, { amount: 7, invoices: 1 })
 })
 
-// Regression: SQLite rejected the batch, because one statement had too many parameters. No totals were computed anymore.
+// Regression: SQLite rejected the batch, because one statement had too many parameters. No totals were computed
+// anymore.
 t.test('a batch of debtors may have thousands of due dates', async (t) => {
   const testAccount = await openTestAccount(t)
   const { database } = testAccount.backend

@@ -1,5 +1,5 @@
-// Notices are mails other than reminders. Pages do not wait until a notice is sent. After an error, a notice may be sent
-// twice.
+// Notices are mails other than reminders. Pages do not wait until a notice is sent. After an error, a notice may be
+// sent twice.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { setReplyAddress } from '../../../backend/accounts/reply-address.ts'

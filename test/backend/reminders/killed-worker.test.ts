@@ -1,5 +1,5 @@
-// A worker is killed between the send check of a message and the recording of its result. The message is neither lost nor
-// sent a third time, and payments, reports and edits in the meantime have their effect.
+// A worker is killed between the send check of a message and the recording of its result. The message is neither lost
+// nor sent a third time, and payments, reports and edits in the meantime have their effect.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { archiveDebtor } from '../../../backend/debtors/chasing.ts'

@@ -1,4 +1,5 @@
-// No matter how a mail server rejects, delays or loses a message, no message is lost, and no debtor gets one three times.
+// No matter how a mail server rejects, delays or loses a message, no message is lost, and no debtor gets one three
+// times.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { disputeInvoice } from '../../../backend/invoices/actions.ts'
@@ -219,8 +220,8 @@ t.test('a text that may have arrived is repeated unchanged on a later day', asyn
 })
 
 t.test('a courtesy that was not sent by the due date is skipped', async (t) => {
-  // Regression: after an outage of the mail server, an overdue invoice was announced as due soon, and its first reminder
-  // followed five days later.
+  // Regression: after an outage of the mail server, an overdue invoice was announced as due soon, and its first
+  // reminder followed five days later.
   const engine = await startEngine(t)
   const { backend, accountId } = engine.testAccount
   const ladder = { ...DEFAULT_LADDER, courtesy: -3 }
@@ -265,8 +266,8 @@ t.test('a reminder does not announce an invoice whose due date has passed', asyn
 })
 
 t.test('waiting reminders about invoices that the account excludes are cancelled', async (t) => {
-  // Regression: a reminder that waited for a retry or for approval was sent, although Settings said that no reminders are
-  // sent about invoices that fell due before the day.
+  // Regression: a reminder that waited for a retry or for approval was sent, although Settings said that no reminders
+  // are sent about invoices that fell due before the day.
   const engine = await startEngine(t)
   const { backend, accountId } = engine.testAccount
   await engine.createInvoiceAwaitingApproval()

@@ -201,8 +201,8 @@ t.test('wrong passwords for a kept form are limited like other guesses', async (
 t.test(
   'what customers read, and where they reply, is changed only after a recent password',
   async (t) => {
-    // Regression: a person who found an abandoned session could write another bank account into the reminders, or receive the
-    // customers' replies.
+    // Regression: a person who found an abandoned session could write another bank account into the reminders, or
+    // receive the customers' replies.
     const { backend, admin } = await startSettings(t)
     const ada = await logIn(backend, ADMIN)
     const { json: wording } = await ada.get('/settings/wording/firm-en')

@@ -83,7 +83,8 @@ t.test('a file is first compared, and then recorded only once', async (t) => {
   matches(t, audit.text, /Imported a file/)
 })
 
-// Regression: an import created a second customer, because it compared "50%" as `50%25`, as it stores such an id itself.
+// Regression: an import created a second customer, because it compared "50%" as `50%25`, as it stores such an id
+// itself.
 t.test(
   'percent signs and underscores in the ids of customers are compared as they are',
   async (t) => {
@@ -243,8 +244,8 @@ t.test('an erased customer is not corrected', async (t) => {
   matches(t, json, { corrections: [], refusals: [] })
 })
 
-// Regression: a payment was not recorded if the due date of its invoice differed from the file, so that the customer could
-// be reminded of an invoice that was paid.
+// Regression: a payment was not recorded if the due date of its invoice differed from the file, so that the customer
+// could be reminded of an invoice that was paid.
 t.test(
   'a payment is recorded although the due date of its invoice differs from the file',
   async (t) => {
@@ -328,8 +329,8 @@ t.test('only an Admin can import, and only with the CSRF token of the session', 
 })
 
 t.test('the list of invoices that Settings exports can be imported again', async (t) => {
-  // Regression: the import took the amount due for the due date, an apostrophe that prevents a formula for a part of the
-  // number, and the customer's name for the customer's number. It could create the invoices and customers again.
+  // Regression: the import took the amount due for the due date, an apostrophe that prevents a formula for a part of
+  // the number, and the customer's name for the customer's number. It could create the invoices and customers again.
   const file = [
     'Number,Customer ID,Issued on,Due on,Currency,Amount,Customer',
     "'-17,C 1,2026-10-01,2026-10-31,EUR,9999999999.99,Jansen; '=Bouw",
@@ -363,8 +364,8 @@ t.test('the list of invoices that Settings exports can be imported again', async
 })
 
 t.test('an invoice whose number a spreadsheet has changed is not recorded again', async (t) => {
-  // Regression: spreadsheets save 001 as 1, and 1E5 as 100000. The import recorded the invoices under the new numbers, and
-  // created customers without invoices.
+  // Regression: spreadsheets save 001 as 1, and 1E5 as 100000. The import recorded the invoices under the new numbers,
+  // and created customers without invoices.
   const { ada, send, list } = await startImporting(t)
   const rows = ['001,C-1,2026-10-01,2026-10-31,10.00', '1E5,002,2026-10-01,2026-10-31,20.00']
   const file = [`Number,Customer ID,Issued on,Due on,Amount`, ...rows].join('\n')

@@ -88,8 +88,8 @@ t.test('the invitations of an Admin end with the login or the role of this Admin
 })
 
 t.test('a request that waits while its Admin is deactivated cannot undo this', async (t) => {
-  // Regression: an invitation was created after the deactivation had withdrawn the others, and an Admin could reactivate
-  // their own login.
+  // Regression: an invitation was created after the deactivation had withdrawn the others, and an Admin could
+  // reactivate their own login.
   const { backend, account, createUser } = await startSettings(t)
   const { database, now } = backend
   const { id: accountId } = account

@@ -101,8 +101,8 @@ t.test(
   },
 )
 
-// Regression: the limit of mails a day counted the new browsers in the table. If many older browsers were known, the new
-// ones were deleted before the count, so each login caused a mail.
+// Regression: the limit of mails a day counted the new browsers in the table. If many older browsers were known, the
+// new ones were deleted before the count, so each login caused a mail.
 t.test(
   'logins without cookies cause five mails a day even if many browsers are known',
   async (t) => {

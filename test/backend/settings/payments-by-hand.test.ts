@@ -282,7 +282,8 @@ t.test('of two concurrent allocations of the same money, one is rejected', async
   t.equal(rejected?.json['code'], 'allocation_exceeds_payment')
 })
 
-// Regression: after Back, the browser loads the preview again, which had a new key, so that a second payment was recorded.
+// Regression: after Back, the browser loads the preview again, which had a new key, so that a second payment was
+// recorded.
 t.test('two previews of one form record one payment', async (t) => {
   const settings = await startMoneySettings(t)
   const { ada, debtor } = settings

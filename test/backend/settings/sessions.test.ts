@@ -370,8 +370,8 @@ t.test('a session that a reset ends meanwhile does not replace the new password'
 t.test(
   'a role or login that is lost while the password is verified allows nothing more',
   async (t) => {
-    // Regression: a person who was deactivated or made a Member, or whose sessions were ended, while they confirmed their
-    // password still issued a key, which remained valid.
+    // Regression: a person who was deactivated or made a Member, or whose sessions were ended, while they confirmed
+    // their password still issued a key, which remained valid.
     const { backend, account, createUser, setMeanwhile } = await startWithSlowHashes(t)
     const { database } = backend
     const keyForm = { name: 'ERP', scopes: 'debtors:read', password: PASSWORD }
@@ -416,8 +416,8 @@ t.test(
 t.test(
   'two requests that replace the token at the same time do not log the browser out',
   async (t) => {
-    // Regression: each response set a cookie with a token of its own, and only one of the tokens was valid. After a change of
-    // the role, a browser that loaded two pages at the same time was logged out.
+    // Regression: each response set a cookie with a token of its own, and only one of the tokens was valid. After a
+    // change of the role, a browser that loaded two pages at the same time was logged out.
     const { backend, member } = await startSettings(t)
     const [ada, mia] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
     const statusWith = async (cookie: string) =>
@@ -441,8 +441,8 @@ t.test(
 )
 
 t.test('an error page keeps a browser logged in whose token it has replaced', async (t) => {
-  // Regression: the response had no cookie with the new token. After a change of the role, a person was logged out by a page
-  // that does not exist, and after a confirmation by an action that was rejected.
+  // Regression: the response had no cookie with the new token. After a change of the role, a person was logged out by a
+  // page that does not exist, and after a confirmation by an action that was rejected.
   const { backend, member } = await startSettings(t)
   const [ada, mia] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
   const role = `/settings/people/${member.id}/role`

@@ -22,8 +22,8 @@ const NO_RESPONSE = {
   durationMs: 15_000,
 } as const
 
-// Regression: a backend locked failing endpoints in the order in which their attempts had ended. While several endpoints
-// failed, two backends ran into deadlocks and lost outcomes, so that they repeated these attempts.
+// Regression: a backend locked failing endpoints in the order in which their attempts had ended. While several
+// endpoints failed, two backends ran into deadlocks and lost outcomes, so that they repeated these attempts.
 t.test('two backends record failures of the same endpoints without a deadlock', async (t) => {
   const url = await newPostgresUrl(t)
   const database = await openTestDatabase(t, { url })

@@ -76,7 +76,9 @@ const BODY = JSON.stringify({
   updated_at: '2026-11-21T10:15:00.000Z',
 })
 
-/** Configures the upstream, which responds immediately, and forwards gateways' look-ups and probes to the key service. */
+/**
+ * Configures the upstream, which responds immediately, and forwards gateways' look-ups and probes to the key service.
+ */
 export function upstreamConfig(port: number, lookUpUrl: string): string {
   return `
   upstream keys {
