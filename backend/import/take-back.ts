@@ -43,7 +43,10 @@ export async function auditTakeBack(
   })
 }
 
-/** Whether the same actor's last entry about the import includes the records in `steps`, which are still to be taken back. */
+/**
+ * Whether the same actor's last entry about the import includes the records in `steps`, which are still to be taken
+ * back.
+ */
 async function isContinued(
   tx: Transaction,
   { id, account_id: accountId }: ImportRow,
