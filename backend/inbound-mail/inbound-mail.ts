@@ -149,13 +149,32 @@ function textOf({ text, html }: Email): string {
 
 function plainText(text: string | undefined, html = ''): string {
   if (text !== undefined && text.trim() !== '') return truncate(text.trim(), TEXT_CHARS_MAX)
-  // The cut can be before the end tag of a style or script.
-  return truncate(html, HTML_CHARS_MAX)
-    .replace(/<(style|script)\b[^>]*>.*?(?:<\/\1\s*>|$)/gis, ' ')
+  // Mail programs write styles before the text, and these can be longer than the part that is read.
+  return truncate(withoutStyles(html), HTML_CHARS_MAX)
     .replace(/<(?:br|\/p|\/div)\b[^<>]*>/gi, '\n')
     .replace(/<[^<>]*>/g, '')
     .replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|(\w{2,6}));/gi, decodeReference)
     .trim()
+}
+
+/**
+ * Returns the markup without its styles and scripts. Takes linear time, even if the markup consists of their start tags:
+ * unlike one regular expression for the element, this reads each tag only once.
+ */
+function withoutStyles(html: string): string {
+  let rest = ''
+  let open: string | undefined
+  let end = 0
+  for (const { 0: tag, 1: slash, 2: name, index } of html.matchAll(
+    /<(\/?)(style|script)\b[^<>]*>?/gi,
+  )) {
+    const element = name?.toLowerCase()
+    if (open === undefined) rest += `${html.slice(end, index)} `
+    else if (slash === '' || element !== open) continue
+    open = slash === '' ? element : undefined
+    end = index + tag.length
+  }
+  return open === undefined ? rest + html.slice(end) : rest
 }
 
 const CHARACTERS_BY_NAME = new Map(

@@ -363,6 +363,18 @@ t.test('the logged text of a reply in HTML contains none of its styles', async (
   await service.post(reply(id, { body }).replace('text/plain', 'text/html'))
   const { read } = service.testAccount.backend.database
   const query = read.selectFrom('messages').select('body').where('status', '=', 'received')
+  t.strictSame(await query.execute(), [{ body: 'We paid.\n Jansen' }])
+})
+
+t.test('a reply in HTML with long styles before its text is logged with its text', async (t) => {
+  // Regression: only the styles were in the part that is read, so the logged text was empty.
+  const service = await startMailService(t)
+  const { id } = await createSentReminder(service)
+  const styles = (name: string) => `<${name} x=">">${'p { color: red }\n'.repeat(600)}</${name} >`
+  const body = `${styles('STYLE')}${styles('script')}<p>We <styled>paid</styled>.</p>${styles('style')}\n`
+  await service.post(reply(id, { body }).replace('text/plain', 'text/html'))
+  const { read } = service.testAccount.backend.database
+  const query = read.selectFrom('messages').select('body').where('status', '=', 'received')
   t.strictSame(await query.execute(), [{ body: 'We paid.' }])
 })
 
