@@ -76,6 +76,5 @@ async function replanReminders(tx: Transaction, row: InvoiceRow, now: Date): Pro
     now,
   )
   const cancelledMessageIds = [...aboutThis.cancelledIds, ...aboutOthers.cancelledIds]
-  const excludedInvoiceIds = row.status === 'paid' ? [row.id] : []
-  await replanInvoices(tx, debtor, { cancelledMessageIds, excludedInvoiceIds }, now)
+  await replanInvoices(tx, debtor, { cancelledMessageIds }, now)
 }
