@@ -132,6 +132,14 @@ t.test('two Authorization headers get 401 with a challenge', async (t) => {
   t.ok(closed)
 })
 
+t.test('a key in an Authorization header of another scheme is rejected', async (t) => {
+  const authorization = `Apikey ${backend.issue(['debtors:read'])}`
+  matches(t, await call(debtors, { headers: { authorization } }), {
+    status: 401,
+    json: { code: 'malformed_authorization' },
+  })
+})
+
 t.test('a call whose key was revoked after it was cached shows no limit', async (t) => {
   const key = backend.issue(['debtors:read'])
   t.equal((await call(debtors, { key })).status, 200)

@@ -79,12 +79,14 @@ t.test(
   'a repeat is compared with the original request, not with the resulting allocations',
   async (t) => {
     const testAccount = await openTestAccount(t)
-    const { id } = await testAccount.createInvoice()
+    const { id, debtor_id } = await testAccount.createInvoice()
+    const { id: second } = await testAccount.createInvoice({ debtor_id })
     const surplus = { allow_overpayment: true, currency: 'EUR', amount: 15_000 }
     const bodies = [
       { ...surplus, allocations: [{ invoice_id: id, amount: 12_000 }] },
       { ...surplus, allocations: [{ invoice_id: id, amount: 500 }] },
       { ...surplus, invoice_id: id },
+      { ...surplus, allocations: [id, second].map((each) => ({ invoice_id: each, amount: 500 })) },
     ]
     const send = (body: object, key: number) =>
       testAccount.post('/api/v1/payments', body, { 'idempotency-key': `bank-${key}` })
@@ -113,6 +115,8 @@ t.test(
     const { id: other } = await testAccount.createInvoice()
     const otherTarget = { ...surplus, allocations: [{ invoice_id: other, amount: 12_000 }] }
     t.equal((await send(otherTarget, 0)).status, 422)
+    t.equal((await send({ ...surplus, debtor_id }, 2)).status, 422)
+    t.equal((await send({ ...surplus, invoice_id: id }, 3)).status, 422)
   },
 )
 

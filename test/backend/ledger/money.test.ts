@@ -7,7 +7,7 @@ import {
   lineAmount,
   parseCurrency,
 } from '../../../backend/money/money.ts'
-import { moneyText } from '../../../backend/money/money-text.ts'
+import { moneyDecimal, moneyText } from '../../../backend/money/money-text.ts'
 import { fc } from '../../fixtures/properties.ts'
 
 t.test('currencies have the exponents of ISO 4217, even if ICU shows fewer decimals', async (t) => {
@@ -105,3 +105,13 @@ t.test('amounts are formatted exactly, with the decimals of our currency table',
   t.equal(moneyText(9_007_199_254_740_991, 'EUR'), '€90,071,992,547,409.91')
   t.equal(moneyText(123_450, 'EUR', 'de').replace(/\s/, ' '), '1.234,50 €')
 })
+
+t.test(
+  'a plain decimal has a digit before the point, and the decimals of its currency',
+  async (t) => {
+    t.equal(moneyDecimal(123_450, 'EUR'), '1234.50')
+    t.equal(moneyDecimal(5, 'EUR'), '0.05')
+    t.equal(moneyDecimal(-5, 'KWD'), '-0.005')
+    t.equal(moneyDecimal(5, 'JPY'), '5')
+  },
+)

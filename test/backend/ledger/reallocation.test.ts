@@ -140,6 +140,20 @@ t.test('money on account is allocated to several invoices', async (t) => {
   })
 })
 
+t.test('a payment shows its allocations in the order in which they were made', async (t) => {
+  const ledger = await openLedger(t)
+  const [one, two] = [await ledger.createInvoice(), await ledger.createInvoice()]
+  const { id } = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 9000 })
+  await ledger.allocate(id, [two, 2000])
+  await ledger.allocate(id, [one, 3000])
+  matches(t, await ledger.payment(id), {
+    allocations: [
+      { invoice_id: two.id, amount: 2000 },
+      { invoice_id: one.id, amount: 3000 },
+    ],
+  })
+})
+
 t.test('a further allocation of a payment to the same invoice is added to the first', async (t) => {
   const ledger = await openLedger(t)
   const invoice = await ledger.createInvoice()
