@@ -244,3 +244,22 @@ t.test('a key is not refreshed while it is being looked up for a call', async (t
   await untilSettled(authenticator)
   t.equal(backend.lookUps(), 2)
 })
+
+t.test(
+  'after a look-up has failed, a call that arrived meanwhile is confirmed by another',
+  async (t) => {
+    const { backend, authenticator, call } = await startAuthenticator(t)
+    const secret = backend.issue()
+    await call(secret)
+    advanceClock(CACHED_S)
+    backend.delayLookUps(100)
+    backend.setRateLimit(secret, 0.5)
+    const failed = rejectsWith(t, async () => call(secret), { code: 'service_unavailable' })
+    await until(() => backend.lookUps() === 2, 'the backend has sent a malformed result')
+    backend.setRateLimit(secret, 600)
+    advanceClock(1)
+    const { rateLimit } = await authenticator.confirm(digestApiKey(secret), performance.now())
+    t.equal(rateLimit, 600)
+    await failed
+  },
+)

@@ -7,6 +7,7 @@ import {
   rotateApiKey,
 } from '../../../backend/api-keys/key-changes.ts'
 import { recordKeyExpiry } from '../../../backend/api-keys/key-expiry.ts'
+import { listKeyPage } from '../../../backend/api-keys/key-list.ts'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
 import {
   CLIENT_ADDRESS_HEADER,
@@ -140,6 +141,12 @@ t.test('the backend rejects a key from the instant of its expiry', async (t) => 
     'key_expired',
     'rejected even if the clock is behind',
   )
+  const idsWith = async (status: 'active' | 'expired') => {
+    const query = { status, after: undefined, now: at(HOUR_MS - 1) }
+    return (await listKeyPage(database.read, accountId, query, 100)).map(({ id }) => id)
+  }
+  t.ok((await idsWith('expired')).includes(key.row.id), 'listed as expired, too')
+  t.notOk((await idsWith('active')).includes(key.row.id))
 })
 
 t.test('the backend checks the address of the client again, after the gateway', async (t) => {
@@ -204,6 +211,7 @@ t.test(
         ['Next', '["invoices:read"]', 7, '["203.0.113.0/24"]', null],
       )
       t.equal(replaced.replaced_by, row.id)
+      t.ok(replaced.revision > old.row.revision, 'a cached principal of the old key is outdated')
       const times = [at(HOUR_MS - 1), at(HOUR_MS), at(DAY_MS)]
       const seen: unknown[] = []
       for (const time of times) seen.push(await outcomeAt(time, old))
@@ -224,4 +232,5 @@ t.test('the grace period of a rotation never postpones the expiry of the old key
     rotateApiKey(tx, old.row.id, rotation, PEPPERS, actionContext()),
   )
   t.equal(replaced.expires_at, at(HOUR_MS).toISOString())
+  t.equal(replaced.revision, old.row.revision + 1)
 })

@@ -188,6 +188,21 @@ t.test('a message about a reopened invoice is not sent on the day of another', a
   t.strictSame(await engine.messageLog(), ['friendly:sent', 'friendly:scheduled'])
 })
 
+t.test('a payment reports a message once, whose invoices it pays and covers', async (t) => {
+  const engine = await startEngine(t)
+  const paid = await engine.createInvoice('2026-11-18')
+  await engine.createInvoice('2026-11-19', { debtor_id: paid.debtor_id })
+  await engine.plan(MORNING)
+  const handOver = await crashAfterSendCheck(engine)
+  const { effects } = await engine.testAccount.create('/api/v1/payments', {
+    invoice_id: paid.id,
+    amount: 20_000,
+    currency: 'EUR',
+    allow_overpayment: true,
+  })
+  matches(t, effects, { messages_cancelled: 0, messages_in_flight: [handOver.messageId] })
+})
+
 t.test('a payment reports a message that can no longer be cancelled', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.createInvoice('2026-11-19')

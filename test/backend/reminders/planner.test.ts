@@ -145,6 +145,13 @@ t.test('a message covers at most a hundred invoices, the oldest ones', async (t)
   t.ok(
     many.slice(0, 20).every(({ id }) => messages[0]?.invoices.some((covered) => covered.id === id)),
   )
+  const refusal = { reason: 'kill_switch', detail: 'stopped' } as const
+  const blocked = planDebtor(debtorIn({ invoices: many, refusal }), NOON).messages
+  t.strictSame(
+    blocked.map(({ invoices }) => invoices.length),
+    [many.length],
+    'a blocked message, which is only logged, covers all',
+  )
 })
 
 t.test('invoices that fell due before chase_from are not chased', async (t) => {
