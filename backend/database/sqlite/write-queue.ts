@@ -37,8 +37,8 @@ const SLOW_MS = 20
  */
 const CONCURRENT_MAX = 32
 
-/** The maximum number of jobs that run at the same time if it is not known how long the jobs of their accounts take. */
-const CONCURRENT_INITIAL = 8
+/** How long a job is expected to take if no job of its account has ended yet: eight of these run at the same time. */
+const JOB_MS_INITIAL = SLOW_MS / 8
 
 /** The maximum number of accounts of which it is known how long their jobs take. */
 const ACCOUNTS_MAX = 1000
@@ -77,8 +77,8 @@ export class WriteQueue {
   readonly #waiting = new FairQueue<QueuedJob, TransactionScope['accountId']>()
   /** The account whose job started last. */
   #lastAccount: TransactionScope['accountId']
-  /** How many jobs of an account would take `SLOW_MS` together, by its last jobs: less than 1 if these were slow. */
-  readonly #jobsInSlowMs = new LRUCache<string, number>({ max: ACCOUNTS_MAX })
+  /** How long a job of an account will probably take, by its last jobs. */
+  readonly #jobMs = new LRUCache<string, number>({ max: ACCOUNTS_MAX })
   #draining: Promise<void> | undefined
   #closed = false
   #writer: Writer | undefined
@@ -210,15 +210,12 @@ export class WriteQueue {
   #takeNext(group: readonly QueuedJob[], max: number): QueuedJob[] {
     const jobs: QueuedJob[] = []
     const debtorIds = new Set<string>()
+    let jobsMs = 0
     const isAccepted = (candidate: QueuedJob) => {
       const { debtorId } = candidate
       if (jobs.length === 0) return true
       if (debtorId === undefined || debtorIds.has(debtorId)) return false
-      // Together, the jobs should take `SLOW_MS` at most.
-      return (
-        jobs.reduce((sum, job) => sum + this.#shareOfSlowMs(job), this.#shareOfSlowMs(candidate)) <=
-        1
-      )
+      return jobsMs + this.#jobMsOf(candidate) <= SLOW_MS
     }
     while (jobs.length < Math.min(max, CONCURRENT_MAX)) {
       const job = this.#takeOne(jobs.at(-1) ?? group.at(-1), isAccepted)
@@ -226,6 +223,7 @@ export class WriteQueue {
       jobs.push(job)
       if (job.debtorId === undefined) break
       debtorIds.add(job.debtorId)
+      jobsMs += this.#jobMsOf(job)
     }
     return jobs
   }
@@ -237,7 +235,7 @@ export class WriteQueue {
   ): QueuedJob | undefined {
     const job = this.#waiting.shift((accountId) => {
       const wouldDelay = before !== undefined && before.accountId !== accountId
-      const isSlow = this.#shareOfSlowMs({ accountId }) > 1
+      const isSlow = this.#jobMsOf({ accountId }) > SLOW_MS
       if (wouldDelay && isSlow) return Number.POSITIVE_INFINITY
       // The account whose job started last is served after the others, even after those that arrived since.
       return accountId === this.#lastAccount ? 1 : 0
@@ -248,19 +246,18 @@ export class WriteQueue {
     return job
   }
 
-  /** Returns how long a job of the account will probably take, as a share of `SLOW_MS`. */
-  #shareOfSlowMs({ accountId }: Pick<QueuedJob, 'accountId'>): number {
-    return 1 / (this.#jobsInSlowMs.get(keyOf(accountId)) ?? CONCURRENT_INITIAL)
+  #jobMsOf({ accountId }: Pick<QueuedJob, 'accountId'>): number {
+    return this.#jobMs.get(keyOf(accountId)) ?? JOB_MS_INITIAL
   }
 
   #recordDurations(outcomes: readonly JobOutcome<QueuedJob>[]): void {
     for (const [key, ofAccount] of Map.groupBy(outcomes, ({ job }) => keyOf(job.accountId))) {
-      const total = ofAccount.reduce((sum, { ms }) => sum + ms, 0)
+      const mean = ofAccount.reduce((sum, { ms }) => sum + ms, 0) / ofAccount.length
       // The time of jobs that ran at the same time is shared equally, so a slow job is recognized only when fewer jobs
-      // run with it. The number of jobs therefore grows step by step.
-      const previous = this.#jobsInSlowMs.get(key) ?? 0
-      const max = Math.max(CONCURRENT_INITIAL, previous, 2 * outcomes.length)
-      this.#jobsInSlowMs.set(key, Math.min((SLOW_MS / total) * ofAccount.length, max))
+      // run with it. The expected time therefore decreases step by step.
+      const previous = this.#jobMs.get(key) ?? JOB_MS_INITIAL
+      const min = Math.min(JOB_MS_INITIAL, previous, SLOW_MS / (2 * outcomes.length))
+      this.#jobMs.set(key, Math.max(mean, min))
     }
   }
 
