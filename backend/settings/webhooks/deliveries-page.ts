@@ -110,7 +110,7 @@ ${
 <section class="card"><dl class="facts">
 <div><dt>Status</dt><dd>${renderDeliveryStatus(delivery)}</dd></div>
 <div><dt>Created</dt><dd>${exactTime(delivery.created_at, timezone)}</dd></div>
-<div><dt>Next attempt</dt><dd>${delivery.status === 'pending' && delivery.run_at !== null ? exactTime(delivery.run_at, timezone) : '–'}${endpoint.status === 'paused' && delivery.run_at !== null && ' (once the endpoint is resumed)'}</dd></div>
+<div><dt>Next attempt</dt><dd>${delivery.status === 'pending' && delivery.run_at !== null ? html`${exactTime(delivery.run_at, timezone)}${endpoint.status === 'paused' && ' (once the endpoint is resumed)'}` : '–'}</dd></div>
 <div><dt>Event ID</dt><dd><code translate="no">${delivery.event_id}</code></dd></div>
 <div class="whole"><dt>To</dt><dd translate="no">${
     endpoint.deleted_at === null

@@ -284,6 +284,29 @@ t.test('the log can be filtered and paged; failed deliveries can be redelivered'
   )
 })
 
+t.test('the page of a delivery says when a paused endpoint delays its next attempt', async (t) => {
+  const { admin, create, receiver, backend, account, startWorker } = await startEndpointSettings(t)
+  const { id } = await create({ events: ['debtor.created'] })
+  let respond = () => {}
+  receiver.respondWith((_, res) => {
+    respond = () => void res.writeHead(500).end()
+  })
+  const key = await backend.issueKey(account.id)
+  await backend.call(key, 'POST', '/api/v1/debtors', { body: { name: 'Jansen' } })
+  startWorker()
+  await until(() => receiver.webhooks.length === 1, 'the event is being sent')
+  await admin.send('POST', `${ENDPOINTS}/${id}/pause`)
+  const [delivery] = (await admin.get(`${DELIVERIES}?endpoint_id=${id}`)).json['data'] as Json[]
+  const path = `${DELIVERIES}/${delivery?.id}`
+  const nextAttempt = async () =>
+    /<dt>Next attempt<\/dt><dd>(.*?)<\/dd>/.exec((await admin.page(path)).text)?.[1] ?? ''
+  // Regression: the page showed “– (once the endpoint is resumed)”.
+  t.equal(await nextAttempt(), '–')
+  respond()
+  await until(async () => (await admin.get(path)).json['attempts_made'] === 1, 'the attempt ended')
+  matches(t, await nextAttempt(), /\d \(once the endpoint is resumed\)$/)
+})
+
 t.test('a delivery that is being sent is not redelivered', async (t) => {
   // Regression: the page said that the event was being sent again, and the audit log contained a redelivery.
   const { admin, create, receiver, backend, account, startWorker } = await startEndpointSettings(t)
