@@ -64,7 +64,7 @@ function invalidParameter(parameter: string, detail: string): Problem {
 }
 
 function unknownParameter(parameter: string): Problem {
-  const detail = `This call has no parameter ${shortened(parameter)}.`
+  const detail = `There is no query parameter ${shortened(parameter)} for this operation.`
   return new Problem('unknown_query_parameter', detail, {
     members: { parameter: shortened(parameter) },
   })

@@ -102,7 +102,7 @@ export async function clearSuppression(
   await deleteSuppression(tx, accountId, email, 'bounced')
   const remaining = await findSuppression(tx, accountId, email)
   if (remaining !== undefined) throw suppressedByRecipient(remaining.reason)
-  // The address may have changed before the debtor was locked.
+  // The address may have changed between `findDebtor` and the locks, so the debtors with this address are locked again.
   for (const other of await lockDebtorsAt(tx, accountId, email)) {
     if (other.id !== debtorId) await resetContactability(tx, other, actionContext)
   }
@@ -110,8 +110,8 @@ export async function clearSuppression(
 }
 
 /**
- * Undoes what suppressions have changed in a debtor without a suppressed address: the contactability becomes `ok`, or
- * `missing` if the debtor has no address, and a pause that a bounce caused ends.
+ * Undoes what earlier suppressions have changed in a debtor whose address is no longer suppressed, or who no longer has
+ * an address: the contactability becomes `ok` or `missing`, and a pause that a bounce caused ends.
  */
 async function resetContactability(
   tx: Transaction,

@@ -12,15 +12,15 @@ const PERSONAL: Readonly<Record<string, Replacements>> = {
     tax_id: null,
     company_number: null,
     // A user may have mentioned the customer in the reason of a pause.
-    chasing: { without: 'reason' },
+    chasing: { nulled: 'reason' },
     metadata: {},
   },
   invoice: { notes: null, payment_url: null, metadata: {} },
   payment: { reference: null, metadata: {} },
-  message: { to: null, subject: null, preview: null, suppression: { without: 'detail' } },
+  message: { to: null, subject: null, preview: null, suppression: { nulled: 'detail' } },
 }
 
-/** The value of each member after an erasure. `{ without: name }` sets only `name` within the member to null. */
+/** The value of each member after an erasure. `{ nulled: name }` sets only the member `name` of the value to null. */
 type Replacements = Members
 
 /** Replaces the personal members of the object in a stored response. */
@@ -74,9 +74,9 @@ function scrub(kind: string, object: Members): Members {
 function replace(object: Members, replacements: Replacements): Members {
   const entries = Object.entries(object).map(([name, value]) => {
     if (!(name in replacements)) return [name, value]
-    const { without } = membersOf(replacements[name])
-    if (without === undefined) return [name, replacements[name]]
-    return [name, value === null ? null : { ...membersOf(value), [String(without)]: null }]
+    const { nulled } = membersOf(replacements[name])
+    if (nulled === undefined) return [name, replacements[name]]
+    return [name, value === null ? null : { ...membersOf(value), [String(nulled)]: null }]
   })
   return Object.fromEntries(entries)
 }

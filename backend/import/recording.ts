@@ -121,7 +121,8 @@ export function findCorrections(
   const dueDateCorrections = invoices.flatMap((invoice): FoundCorrection[] => {
     const record = findRecord(invoice)
     const { dueOn } = invoice
-    // An invoice that another system has created is not changed.
+    // Only an invoice that an import has created under this external id is changed. The record may have another
+    // external id, if it was found by its id or its number.
     if (record?.external_id !== invoice.externalId) return []
     const isOpen = record?.status === 'open' || record?.status === 'partially_paid'
     if (!isOpen || dueOn === undefined) return []

@@ -23,7 +23,10 @@ export async function reopenInvoice(
   return changeInvoice(tx, invoice, change, eventOf(invoice), now)
 }
 
-/** Returns null if the invoice was and remains written off: the event of the payment then reports the change. */
+/**
+ * Returns the event that reports the change. Returns null if the invoice was and remains written off, because the event
+ * of the payment is then enough.
+ */
 function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
   if (writtenOffAt === null) return 'invoice.reopened'
   return status === 'paid' ? 'invoice.written_off' : null
@@ -42,14 +45,14 @@ function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceCha
   // Only the pause that follows a payment is ended. Active chasing continues, and a decision of a person remains in
   // force.
   if (holdOf(invoice).chasing_hold !== PAYMENT_RECEIVED) return { status }
-  // The dispute still blocks chasing.
+  // While the invoice is disputed, the pause is only stored, and deleting it has no other effect.
   if (invoice.disputed_at !== null) return { status, ...NO_HOLD }
   return { status, chasing_next_stage: null, ...chasingFieldsFor(NO_HOLD, now) }
 }
 
 /**
- * Neither a payment nor its reversal settles a dispute or changes a decision of a person. `chasing_stage` does
- * not change, so that chasing continues at the stage that it had reached.
+ * Neither a payment nor its reversal settles a dispute or changes a decision of a person. `chasing_stage` does not
+ * change, so that the new cycle begins by repeating the stage that was sent last (see `nextStageOf` in the planner).
  */
 function chasingOf(invoice: InvoiceRow, now: Date): InvoiceChange {
   if (invoice.disputed_at !== null) return BLOCKED_BY_DISPUTE

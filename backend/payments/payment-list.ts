@@ -53,9 +53,9 @@ export async function listPayments(
 }
 
 /**
- * Adds to a filter by the date of receipt the limit of `created_at` that it implies: a payment is not recorded earlier
- * than on the day before this date in the account's time zone, which is at most one day ahead of UTC. Without this
- * limit, a list from the oldest payments would scan all payments that were received earlier.
+ * Returns the lower limit of `created_at` that the filter `received_since` implies. Without it, a list from the oldest
+ * payments would scan all payments that were received earlier. `received_on` can be tomorrow at most, in the account's
+ * time zone, which is at most a day ahead of UTC. A payment is therefore created at most two days before `received_on`.
  */
 function recordedSince({ created_since, received_since }: PaymentFilters): TimeFilters {
   if (received_since === undefined) return {}

@@ -9,7 +9,7 @@ import { findUserByEmail, normalizeEmail, setPasswordHash } from '../users/users
 import { hasSecondFactor, lockUser } from './factors.ts'
 import { hasLoggedInBefore, type LoginBrowser, recordBrowser } from './known-browsers.ts'
 import { countGuess, type Guess, uncountGuess } from './login-guesses.ts'
-import { consumeSecondFactorCode, type SecondFactorBox } from './second-factor.ts'
+import { consumeSecondFactorCode, type SecretCipher } from './second-factor.ts'
 import { endSession, findPendingUser, startSession } from './sessions.ts'
 import { recordWrongCode } from './wrong-codes.ts'
 
@@ -145,7 +145,7 @@ export interface SecondStep extends LoginBrowser {
 export async function completeLogin(
   database: Database,
   { token, code, ...browser }: SecondStep,
-  box: SecondFactorBox,
+  box: SecretCipher,
   now: Date,
 ): Promise<StartedSession> {
   const { address } = browser

@@ -20,12 +20,12 @@ import { listPasskeys, removePasskey } from './passkeys.ts'
 import { consumeRecoveryCode, deleteRecoveryCodes, insertRecoveryCodes } from './recovery-codes.ts'
 
 /** Encrypts the secrets of apps. An encrypted secret can be decrypted for its own user only. */
-export interface SecondFactorBox {
-  seal(secret: string, owner: BoxOwner): string
-  open(sealed: string, owner: BoxOwner): string
+export interface SecretCipher {
+  seal(secret: string, owner: SecretOwner): string
+  open(sealed: string, owner: SecretOwner): string
 }
 
-interface BoxOwner {
+interface SecretOwner {
   readonly accountId: string
   /** The id of the user, whose row contains the secret. */
   readonly recordId: string
@@ -42,7 +42,7 @@ export interface TotpSetup {
 export async function beginAppSetup(
   tx: Transaction,
   userId: string,
-  box: SecondFactorBox,
+  box: SecretCipher,
   now: Date,
 ): Promise<TotpSetup> {
   const user = await lockUser(tx, userId)
@@ -54,7 +54,7 @@ export async function beginAppSetup(
 }
 
 /** Returns the setup in progress, so that a page can show it again; undefined if no setup is in progress. */
-export function readAppSetup(user: UserRow, box: SecondFactorBox): TotpSetup | undefined {
+export function readAppSetup(user: UserRow, box: SecretCipher): TotpSetup | undefined {
   if (user.totp_secret === null || user.totp_enabled_at !== null) return undefined
   const secret = box.open(user.totp_secret, ownerOf(user))
   return { secret, uri: totpUri(secret, user.email) }
@@ -68,7 +68,7 @@ export async function enableApp(
   tx: Transaction,
   userId: string,
   code: string,
-  box: SecondFactorBox,
+  box: SecretCipher,
   actionContext: ActionContext,
 ): Promise<readonly string[]> {
   const user = await lockUser(tx, userId)
@@ -138,7 +138,7 @@ export async function consumeSecondFactorCode(
   tx: Transaction,
   userId: string,
   code: string,
-  box: SecondFactorBox,
+  box: SecretCipher,
   actionContext: ActionContext,
 ): Promise<boolean> {
   // Without the lock, two concurrent requests with one code would both be accepted.
@@ -155,7 +155,7 @@ export async function consumeSecondFactorCode(
 }
 
 /** Returns the step of the code; undefined if the code is wrong or was used before, or if no app is in use. */
-function matchApp(user: UserRow, code: string, box: SecondFactorBox, now: Date) {
+function matchApp(user: UserRow, code: string, box: SecretCipher, now: Date) {
   if (user.totp_secret === null || user.totp_enabled_at === null) return undefined
   return matchTotp(box.open(user.totp_secret, ownerOf(user)), code, {
     now,
@@ -176,7 +176,7 @@ async function updateApp(
     .execute()
 }
 
-function ownerOf({ account_id, id }: UserRow): BoxOwner {
+function ownerOf({ account_id, id }: UserRow): SecretOwner {
   return { accountId: account_id, recordId: id }
 }
 

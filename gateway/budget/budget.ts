@@ -86,7 +86,10 @@ export class Budget {
     this.#connections.setMax(connectionsMax)
   }
 
-  /** Returns the client of a network. `isLimited` is false for a trusted proxy, which represents many clients. */
+  /**
+   * Returns the client that all connections from an IPv4 address or an IPv6 /64 belong to. `isLimited` is false for a
+   * trusted proxy, which represents many clients.
+   */
   clientOf(network: string, { isLimited }: Pick<Client, 'isLimited'>): Client {
     return this.#clients.of(network, isLimited)
   }

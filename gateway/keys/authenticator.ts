@@ -167,9 +167,9 @@ export class Authenticator {
   }
 
   /**
-   * Looks the key up. Rejects with `Problem` 401 if the key is unknown, revoked or expired, and with 503 if it
-   * cannot be checked. `client` is the network of the client: look-ups of unknown keys are sent for each
-   * network in turn.
+   * Looks the key up. Rejects with `Problem` 401 if the key does not exist, is revoked or has expired, and with 503 if
+   * it cannot be checked. `client` is the network of the client: look-ups of unknown keys are sent for each network in
+   * turn.
    */
   lookUp({ digest, prefix, cached }: Credential, client: string): Promise<KnownKey> {
     const running = this.#lookUps.get(digest)
@@ -283,8 +283,7 @@ function refreshAge(digest: string): number {
 }
 
 /**
- * Reuses the id string of the earlier result, since the window of the rate limit refers to that string. This
- * saves one string per key.
+ * Saves memory: reuses the id string of the earlier result, which the window of the rate limit keeps in memory anyway.
  */
 function withSameId(before: KnownKey | undefined, key: KnownKey): KnownKey {
   return before?.keyId === key.keyId ? { ...key, keyId: before.keyId } : key

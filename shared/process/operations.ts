@@ -108,7 +108,7 @@ async function serveLogLevel(
       return respond(response, 400, `The level must be one of ${LOG_LEVELS.join(', ')}.\n`)
     }
     const before = log.level
-    // Without this, the line would not be logged if the level before or after the change is higher than `info`.
+    // The line is logged even if the level before or after the change is higher than `info`.
     log.level = 'info'
     log.info({ before, after: level }, 'log level changed')
     log.level = level

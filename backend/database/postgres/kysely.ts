@@ -23,8 +23,8 @@ export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T>
 }
 
 /**
- * Makes PostgreSQL order the text columns that migrations create by code point, as SQLite does, regardless of the
- * database's locale. Lists then have the same order on both databases, and prefixes can be found by comparison.
+ * Makes PostgreSQL compare texts by code point, as SQLite does, in all columns that migrations create, whatever the
+ * locale of the database is. Lists then have the same order on both databases, and prefixes can be found by comparison.
  */
 export const textByCodePoint: KyselyPlugin = {
   transformQuery({ node }): RootOperationNode {

@@ -69,7 +69,7 @@ export function fillIn(template: string, values: Readonly<Record<Variable, strin
 }
 
 const MULTILINE_TEXT = text({ max: 3000, min: 0, multiline: true })
-/** For empty texts, only the check of `closing` matters: `checkWording` reports all others as `required`. */
+/** Only the `min: 0` of `closing` has an effect: `checkWording` rejects all other empty texts as `required`. */
 const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
   subject: text({ max: 150 }),
   greeting: text({ max: 200 }),

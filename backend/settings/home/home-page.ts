@@ -11,7 +11,7 @@ import { renderPage } from '../shell/layout.ts'
 import { METHOD_WORDS, renderMessageStatus, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, type TimeContext, timeAgo } from '../shell/words.ts'
-import { DETAILED_CURRENCIES_MAX, INVOICES_MAX, type Overview } from './overview.ts'
+import { DETAILED_CURRENCIES_MAX, type Overview, UPCOMING_INVOICES_MAX } from './overview.ts'
 
 const PATH = '/settings'
 
@@ -240,7 +240,7 @@ function renderWeek({ reminders, oldInvoices, today }: Overview): Html {
           ({ debtors }) =>
             html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (debtors / largest) * 40).toFixed(2)}" width="10" height="${((debtors / largest) * 40).toFixed(2)}"/></svg>${debtors === 0 ? html`<span class="hint">–</span>` : html`<strong>${debtors.toLocaleString('en')}</strong>`}</td>`,
         )}</tr></tbody></table>
-<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${reminders.isTruncated && ` Only the earliest ${INVOICES_MAX} invoices are counted; the calendar shows all.`}</p>`
+<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${reminders.isTruncated && ` Only the earliest ${UPCOMING_INVOICES_MAX} invoices are counted; the calendar shows all.`}</p>`
   }${renderOldInvoicesHint(oldInvoices)}</div></section>`
 }
 

@@ -27,8 +27,8 @@ const SHOWN_MAX = 5
 export const DETAILED_CURRENCIES_MAX = 3
 /** For how many days Home shows the upcoming reminders. */
 const DAYS = 7
-/** Home counts the customers to be reminded in the reminders about this many invoices at most. */
-export const INVOICES_MAX = 400
+/** To count the customers who will be reminded, Home reads the upcoming reminders about this many invoices at most. */
+export const UPCOMING_INVOICES_MAX = 400
 const UNREACHABLE_MAX = 1000
 /** The largest number of busy keys that Home lists. */
 const BUSY_KEYS_MAX = 10
@@ -61,14 +61,14 @@ export interface Overview {
   readonly brokenEndpoints: readonly WebhookEndpointRow[]
   /** The number of active customers that owe money and cannot be reached, counted up to `UNREACHABLE_MAX`. */
   readonly unreachable: { readonly customers: number; readonly hasMore: boolean }
-  /** The busiest keys, up to `BUSY_KEYS_MAX`. */
+  /** The keys that have used all or most of their hourly limit, the busiest first, up to `BUSY_KEYS_MAX`. */
   readonly busyKeys: readonly BusyKey[]
   readonly hasMoreBusyKeys: boolean
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
   /** The names of the customers of `payments` and `messages`, by id. */
   readonly names: ReadonlyMap<string, string>
-  /** Home shows an account without customers the steps to get started, and whether the first one is done. */
+  /** While the account has no customer, Home shows the steps to get started, of which the first is to issue a key. */
   readonly steps: { readonly hasKey: boolean; readonly hasCustomer: boolean }
 }
 
@@ -93,7 +93,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
   ] = await Promise.all([
     readDueByAge(reader, accountId, today),
     readArchivedDueByAge(reader, accountId, today),
-    countUpcomingDebtors(reader, session.account, now, { days: DAYS, max: INVOICES_MAX }),
+    countUpcomingDebtors(reader, session.account, now, { days: DAYS, max: UPCOMING_INVOICES_MAX }),
     readOldInvoices(reader, accountId),
     countAwaitingApproval(reader, accountId),
     listCurrenciesWithoutPaymentDetails(reader, accountId),

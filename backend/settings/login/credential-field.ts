@@ -26,7 +26,7 @@ const REGISTRATION: ObjectSchema<RegistrationResponseJSON> = joi.object({
     .object({
       clientDataJSON: BYTES.required(),
       attestationObject: BYTES.required(),
-      // Browsers may return names that are not known yet, so only length and number are limited.
+      // Browsers may return names that are not known yet, so only their characters, length and number are limited.
       transports: joi
         .array()
         .items(joi.string().pattern(/^[\w-]{1,40}$/))

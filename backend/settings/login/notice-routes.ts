@@ -25,7 +25,8 @@ export const noticePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: NOTICES_PATH,
-    adminsOnly: 'Notices about the account are mailed to its Admins.',
+    adminsOnly:
+      'Only an Admin can choose notices: notices about the account are mailed to its Admins.',
     expected: { lists: ['kinds'] },
     async handle({ session, fields, actionContext, performAction }, { database }) {
       const enabled = fields.list('kinds').map(kindOf)

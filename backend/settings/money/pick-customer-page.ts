@@ -1,4 +1,6 @@
-/** The page on which the user selects a customer, before a form that was not opened from a customer's page. */
+/**
+ * The page on which the user selects the customer for a form. If a customer's page opened the form, it is not shown.
+ */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { Database } from '../../database/database.ts'
 import { readBalances } from '../../debtors/balances.ts'
@@ -21,7 +23,7 @@ export interface CustomerPicker {
   readonly title: string
   /** The label of the search field. */
   readonly question: string
-  /** The path of this page and, with the query parameter `debtor_id`, of the form to which a customer's link leads. */
+  /** The path of this page. With the parameter `debtor_id`, it is the path of the form; each customer links there. */
   readonly path: string
 }
 
@@ -34,6 +36,7 @@ export async function renderPickCustomer(
   const { id: accountId, timezone } = session.account
   const today = todayIn(timezone, now)
   const reader = database.read
+  // The directory reads totals that a worker updates with a delay.
   await updateAccountTotals(database, accountId)
   const found =
     search === '' ? undefined : await findDebtorsByWords(reader, accountId, search, FOUND_MAX)

@@ -9,7 +9,7 @@ import type { Idempotency } from '../../idempotency/idempotency.ts'
 import type { MailServices } from '../../mail/mail-services.ts'
 import type { Flash } from '../../sessions/flash.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'
-import type { SecondFactorBox } from '../../sessions/second-factor.ts'
+import type { SecretCipher } from '../../sessions/second-factor.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { Usage } from '../../usage/usage.ts'
 import type { MailedCodes } from '../../users/mailed-codes.ts'
@@ -39,7 +39,7 @@ export interface SettingsDeps {
   /** If it is undefined, the service has no host name, and passkeys cannot be used. */
   readonly relyingParty: RelyingParty | undefined
   /** Encrypts the secrets of authenticator apps. */
-  readonly secondFactorBox: SecondFactorBox
+  readonly secondFactorBox: SecretCipher
   readonly cookies: Cookies
   readonly idempotency: Idempotency
   readonly clock: () => Date
