@@ -4,6 +4,7 @@ import t from 'tap'
 import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { disputeInvoice, voidInvoice } from '../../../backend/invoices/actions.ts'
+import { creditInvoice } from '../../../backend/invoices/credit-invoice.ts'
 import { takeBackAllocation } from '../../../backend/payments/reallocation.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
@@ -120,6 +121,35 @@ t.test(
       ),
     )
     t.equal((await engine.messages()).at(-1)?.amount_due, 6000)
+  },
+)
+
+t.test('money in another currency does not cancel a reminder', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.createInvoice('2026-11-19')
+  await payOnAccount(engine, invoice.debtor_id, 4000)
+  await engine.plan(AFTER_EIGHT)
+  const dollars = await payOnAccount(engine, invoice.debtor_id, 4000, { currency: 'USD' })
+  t.equal(dollars.effects.messages_cancelled, 0)
+  t.strictSame(await log(engine), ['friendly:scheduled'])
+})
+
+t.test(
+  'a credit cancels the reminder about another invoice that money on account covers now',
+  async (t) => {
+    const engine = await startEngine(t)
+    const { backend, accountId } = engine.testAccount
+    const older = await engine.createInvoice('2026-11-18')
+    await engine.createInvoice('2026-11-19', { debtor_id: older.debtor_id })
+    await payOnAccount(engine, older.debtor_id, 10_000)
+    await engine.plan(AFTER_EIGHT)
+    t.strictSame(await log(engine), ['friendly:credit_on_account', 'friendly:scheduled'])
+    const credit = { amount: 10_000, reason: 'Billed twice' }
+    const actionContext = { actor: OPERATOR, now: backend.now }
+    await backend.database.transaction((tx) =>
+      creditInvoice(tx, accountId, older.id, credit, actionContext),
+    )
+    t.strictSame((await log(engine)).slice(1), ['friendly:cancelled', 'friendly:credit_on_account'])
   },
 )
 

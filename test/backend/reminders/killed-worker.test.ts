@@ -300,7 +300,7 @@ t.test('the day of an attempt is kept if the clock is set back', async (t) => {
   // Regression: after the clock was set back by a day, sending the message again replaced the time of the attempt, so
   // the debtor could get two messages on the day of the attempt.
   const engine = await startEngine(t)
-  const { debtor_id } = await engine.createInvoice('2026-11-19')
+  const { id, debtor_id } = await engine.createInvoice('2026-11-19')
   await engine.plan(MORNING)
   await crashAfterSendCheck(engine)
   const { database } = engine.testAccount.backend
@@ -310,6 +310,8 @@ t.test('the day of an attempt is kept if the clock is set back', async (t) => {
   t.strictSame(await engine.messageLog(), ['friendly:sent'])
   const [sent] = await engine.messages()
   t.equal(sent?.sent_at, sent?.created_at, 'no message is sent before it is created')
+  const { chasing } = await engine.testAccount.read(`/api/v1/invoices/${id}`)
+  t.equal(chasing.last_message_at.slice(0, 10), '2026-11-24')
   await engine.createInvoice('2026-11-20', { debtor_id })
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   t.equal(engine.smtp.mails.length, 1)

@@ -117,6 +117,11 @@ t.test('one message covers all due invoices; firm and final reminders are separa
     invoiceIn('2026-12-24'),
   ]
   t.strictSame(stagesOf(debtorIn({ invoices: due })), ['final of 1', 'firm of 1', 'reminder of 2'])
+  t.strictSame(
+    stagesOf(debtorIn({ invoices: due, hasScheduledMessage: true })),
+    ['final of 1', 'firm of 1'],
+    'a person can approve these while another message is scheduled',
+  )
   const [, , common] = planDebtor(debtorIn({ invoices: due }), NOON).messages
   t.strictSame(
     common?.invoices.map(({ stage }) => stage).sort(),
@@ -169,14 +174,42 @@ t.test('invoices that fell due before chase_from are not chased', async (t) => {
   })
 })
 
-t.test('a courtesy reminder is sent before the due date or not at all', async (t) => {
+t.test('a courtesy reminder is sent by the due date or not at all', async (t) => {
   const ladder = { ...DEFAULT_LADDER, courtesy: -3 }
+  t.strictSame(stagesOf(debtorIn({ ladder, invoices: [invoiceIn('2026-11-24')] })), [
+    'courtesy of 1',
+  ])
   t.strictSame(stagesOf(debtorIn({ ladder, invoices: [invoiceIn('2026-11-27')] })), [
     'courtesy of 1',
   ])
   t.strictSame(stagesOf(debtorIn({ ladder, invoices: [invoiceIn('2026-11-23')] })), [])
   const after = invoiceIn('2026-11-19', fieldsAfter(['courtesy'], '2026-11-16'))
   t.strictSame(stagesOf(debtorIn({ ladder, invoices: [after] })), ['friendly of 1'])
+})
+
+t.test('the pause of an invoice lasts until its end, but not longer', async (t) => {
+  const pausedUntil = (until: Date) =>
+    planDebtor(
+      debtorIn({
+        invoices: [
+          invoiceIn('2026-11-20', {
+            chasing_status: 'paused',
+            chasing_next_action_at: until.toISOString(),
+          }),
+        ],
+      }),
+      NOON,
+    )
+  const later = new Date(NOON.getTime() + 1)
+  matches(t, pausedUntil(later), { messages: [], planAgainAt: later })
+  matches(t, pausedUntil(NOON), { messages: [{ stage: 'friendly' }], planAgainAt: null })
+})
+
+t.test('an invoice shows since when its next reminder has been due', async (t) => {
+  const chasing_next_action_at = '2026-11-23T07:00:00.000Z'
+  const invoice = invoiceIn('2026-11-20', { chasing_next_action_at })
+  const { invoices } = planDebtor(debtorIn({ invoices: [invoice] }), NOON)
+  matches(t, invoices.get(invoice.id), { chasing_next_action_at })
 })
 
 t.test('paused, stopped and disputed invoices are not chased', async (t) => {
