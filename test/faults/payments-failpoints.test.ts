@@ -86,8 +86,8 @@ function killDuringGroups(debtor?: 'own debtor') {
     const eventTypes = debtor === undefined ? {} : { eventTypes: ['payment.recorded'] as const }
     const ledger = await openLedger(t, { backendEnv, ...eventTypes })
     const { system, databasePath } = ledger
-    // The first group is interrupted in the middle (two done, one in progress, one not begun; if the debtors differ, all
-    // in progress), and the second after its last payment.
+    // The first group is interrupted in the middle (two done, one in progress, one not begun; if the debtors differ,
+    // all in progress), and the second after its last payment.
     const groups = [
       ['a', 'b', failpointKey('kill', 'after_payment', 'c'), 'd'],
       ['e', 'f', failpointKey('kill', 'before_commit', 'g')],
