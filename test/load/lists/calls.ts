@@ -42,8 +42,14 @@ export const CALLS: readonly Call[] = [
   page('payments', () => '/payments'),
   page('search', (dataset) => `/search?q=INV-${anyInvoice(dataset)}`),
 
-  { name: 'debtor by id', path: (dataset) => `debtors/${idOf('deb', anyDebtor(dataset))}` },
-  { name: 'invoice by id', path: (dataset) => `invoices/${idOf('inv', anyInvoice(dataset))}` },
+  {
+    name: 'debtor by id',
+    path: (dataset) => `debtors/${idOf(dataset.ledger, 'deb', anyDebtor(dataset))}`,
+  },
+  {
+    name: 'invoice by id',
+    path: (dataset) => `invoices/${idOf(dataset.ledger, 'inv', anyInvoice(dataset))}`,
+  },
 
   list('debtors'),
   list('debtors', 'q=…', (dataset) => `q=${encodeURIComponent(nameOf(anyDebtor(dataset)))}`),
@@ -55,7 +61,7 @@ export const CALLS: readonly Call[] = [
   list('debtors', 'a page halfway', ({ ledger, cursorKeys }) =>
     cursorQuery(cursorKeys, ledger, 'listDebtors', {
       value: createdAt(ledger, Math.floor(debtorCount(ledger) / 2) * 10),
-      id: idOf('deb', Math.floor(debtorCount(ledger) / 2)),
+      id: idOf(ledger, 'deb', Math.floor(debtorCount(ledger) / 2)),
     }),
   ),
 
@@ -93,7 +99,7 @@ export const CALLS: readonly Call[] = [
   list('invoices', 'updated_since=…, sort=updated_at', changedLately),
   list('invoices', 'a page halfway', ({ ledger, cursorKeys }) => {
     const index = Math.floor(ledger.invoices / 2)
-    const end = { value: createdAt(ledger, index), id: idOf('inv', index) }
+    const end = { value: createdAt(ledger, index), id: idOf(ledger, 'inv', index) }
     return cursorQuery(cursorKeys, ledger, 'listInvoices', end)
   }),
 
@@ -118,7 +124,7 @@ export const CALLS: readonly Call[] = [
     const end = halfwayOf(ledger, paidAt)
     return cursorQuery(cursorKeys, ledger, 'listPayments', {
       value: end.at,
-      id: idOf('pay', end.index),
+      id: idOf(ledger, 'pay', end.index),
     })
   }),
 
@@ -137,7 +143,7 @@ export const CALLS: readonly Call[] = [
     const end = halfwayOf(ledger, remindedAt)
     return cursorQuery(cursorKeys, ledger, 'listMessages', {
       value: end.at,
-      id: idOf('msg', end.index),
+      id: idOf(ledger, 'msg', end.index),
     })
   }),
 ]
@@ -162,11 +168,11 @@ function anyDebtor(dataset: Dataset): number {
 }
 
 function ofDebtor(dataset: Dataset): string {
-  return `debtor_id=${idOf('deb', anyDebtor(dataset))}`
+  return `debtor_id=${idOf(dataset.ledger, 'deb', anyDebtor(dataset))}`
 }
 
 function ofInvoice(dataset: Dataset): string {
-  return `invoice_id=${idOf('inv', anyInvoice(dataset))}`
+  return `invoice_id=${idOf(dataset.ledger, 'inv', anyInvoice(dataset))}`
 }
 
 /** Returns the query for the changes since the 500th newest invoice, which are equally many in datasets of any size. */

@@ -5,6 +5,7 @@
  * reading them.
  */
 import { sql } from 'kysely'
+import { encodeTime } from 'ulid'
 import type { Database, Transaction } from '../../../backend/database/database.ts'
 import { isPostgres } from '../../../backend/database/open.ts'
 import type {
@@ -34,10 +35,13 @@ export function debtorCount({ invoices }: Ledger): number {
 }
 
 /**
- * Returns an id that has the length of a real id. Like real ids, these ids sort by creation, except those of payments.
+ * Returns an id that has the form of a real id. Like real ids, these ids begin with the time of creation, except those of
+ * payments and messages, which begin with the time when their invoice was created.
  */
-export function idOf(prefix: 'deb' | 'inv' | 'pay' | 'msg', index: number): string {
-  return `${prefix}_01K${String(index).padStart(23, '0')}`
+export function idOf(ledger: Ledger, prefix: 'deb' | 'inv' | 'pay' | 'msg', index: number): string {
+  const invoice = prefix === 'deb' ? index * INVOICES_PER_DEBTOR : index
+  const at = Math.floor(createdAt(ledger, invoice).getTime())
+  return `${prefix}_${encodeTime(at)}${String(index).padStart(16, '0')}`
 }
 
 /** Returns the number of the invoice's debtor. The invoices of a debtor are spread over the year. */
@@ -161,7 +165,7 @@ function debtorRow(ledger: Ledger, index: number): DebtorRow {
   const created = createdAt(ledger, index * INVOICES_PER_DEBTOR).toISOString()
   const name = nameOf(index)
   return {
-    id: idOf('deb', index),
+    id: idOf(ledger, 'deb', index),
     account_id: ledger.accountId,
     external_id: `C-${index}`,
     name,
@@ -209,9 +213,9 @@ function invoiceRow(ledger: Ledger, index: number): InvoiceRow {
   const paid = paidAt(ledger, index)
   const amount = amountOf(index)
   return {
-    id: idOf('inv', index),
+    id: idOf(ledger, 'inv', index),
     account_id: ledger.accountId,
-    debtor_id: idOf('deb', debtorOf(ledger, index)),
+    debtor_id: idOf(ledger, 'deb', debtorOf(ledger, index)),
     number: `INV-${index}`,
     external_id: `E-${index}`,
     currency: 'EUR',
@@ -250,11 +254,11 @@ function invoiceRow(ledger: Ledger, index: number): InvoiceRow {
 
 function paymentRow(ledger: Ledger, index: number): PaymentRow {
   const at = paidAt(ledger, index) ?? ledger.now
-  const invoice = { id: idOf('inv', index), status: 'paid', amount_due: 0 }
+  const invoice = { id: idOf(ledger, 'inv', index), status: 'paid', amount_due: 0 }
   return {
-    id: idOf('pay', index),
+    id: idOf(ledger, 'pay', index),
     account_id: ledger.accountId,
-    debtor_id: idOf('deb', debtorOf(ledger, index)),
+    debtor_id: idOf(ledger, 'deb', debtorOf(ledger, index)),
     amount: amountOf(index),
     currency: 'EUR',
     unapplied_amount: 0,
@@ -279,12 +283,12 @@ function paymentRow(ledger: Ledger, index: number): PaymentRow {
   }
 }
 
-function allocationRow({ accountId }: Ledger, index: number): AllocationRow {
+function allocationRow(ledger: Ledger, index: number): AllocationRow {
   return {
-    payment_id: idOf('pay', index),
+    payment_id: idOf(ledger, 'pay', index),
     position: 0,
-    account_id: accountId,
-    invoice_id: idOf('inv', index),
+    account_id: ledger.accountId,
+    invoice_id: idOf(ledger, 'inv', index),
     amount: amountOf(index),
   }
 }
@@ -293,9 +297,9 @@ function messageRow(ledger: Ledger, index: number): MessageRow {
   const at = (remindedAt(ledger, index) ?? ledger.now).toISOString()
   const bounced = index % 13 === 0
   return {
-    id: idOf('msg', index),
+    id: idOf(ledger, 'msg', index),
     account_id: ledger.accountId,
-    debtor_id: idOf('deb', debtorOf(ledger, index)),
+    debtor_id: idOf(ledger, 'deb', debtorOf(ledger, index)),
     channel: 'email',
     direction: 'outbound',
     kind: 'reminder',
@@ -326,11 +330,11 @@ function messageRow(ledger: Ledger, index: number): MessageRow {
   }
 }
 
-function messageInvoiceRow({ accountId }: Ledger, index: number): MessageInvoiceRow {
+function messageInvoiceRow(ledger: Ledger, index: number): MessageInvoiceRow {
   return {
-    message_id: idOf('msg', index),
+    message_id: idOf(ledger, 'msg', index),
     position: 0,
-    account_id: accountId,
-    invoice_id: idOf('inv', index),
+    account_id: ledger.accountId,
+    invoice_id: idOf(ledger, 'inv', index),
   }
 }
