@@ -4,6 +4,7 @@ import type { Reader } from '../database/database.ts'
 import { preparedPage } from '../database/prepared.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { InvoiceRow } from '../database/tables.ts'
+import { findFirstInvoice } from '../lists/first-invoice.ts'
 import {
   type AnyTimeFilters,
   type Column,
@@ -12,6 +13,7 @@ import {
   equalsLiteral,
   ignoreSortIndexIfFiltered,
   indexableColumn,
+  isAnyDefined,
   isIndexable,
   isInLiterals,
   literally,
@@ -27,7 +29,13 @@ import {
   withinSorted,
   withinTimes,
 } from '../lists/keyset.ts'
-import { type IndexedFilter, literalFilter, readPage, selectPage } from '../lists/page.ts'
+import {
+  type IndexedFilter,
+  literalFilter,
+  rangeFilter,
+  readPage,
+  selectPage,
+} from '../lists/page.ts'
 
 export interface InvoiceFilters extends AnyTimeFilters {
   readonly external_id?: string
@@ -51,7 +59,7 @@ export async function listInvoices(
     ? UNPAID.filter((unpaid) => requested?.includes(unpaid) ?? true)
     : requested
   if (status?.length === 0) return []
-  const values = { ...others, ...dueBefore(filters, today, page), accountId, today }
+  const values = { ...others, ...(overdue && dueBefore(filters, today)), accountId, today }
   if (isAllOverdue(filters, page)) {
     const { variant, bounds } = splitPage(page)
     return await readOverdue(reader, { ...values, ...bounds }, variant)
@@ -60,19 +68,16 @@ export async function listInvoices(
     table: 'invoices',
     values,
     selectiveFilters: [filters.external_id, filters.debtor_id, filters.number],
-    broadFilters: [...statusFilters(status, page), literalFilter('currency', [currency])],
+    broadFilters: [...statusFilters(status, values, page), literalFilter('currency', [currency])],
+    findFirstMatch: findFirstInvoice,
   } as const
   return await readPage(reader, list, page, (bounded, variant) =>
     readInvoices(reader, bounded, { ...variant, status, currency, overdue }),
   )
 }
 
-/**
- * If the list shows only overdue invoices, sorted by due date, returns the filter `due_before` with today or, if it is
- * earlier, the requested date. The scan then ends at this date.
- */
-function dueBefore({ overdue, due_before }: InvoiceFilters, today: string, { sort }: Page) {
-  if (overdue !== true || sort !== 'due_date') return {}
+/** Returns the filter `due_before` for overdue invoices: today, or the earlier date that was requested. */
+function dueBefore({ due_before }: InvoiceFilters, today: string) {
   return { due_before: due_before !== undefined && due_before < today ? due_before : today }
 }
 
@@ -81,19 +86,23 @@ const UNPAID = ['open', 'partially_paid']
 /** The condition of the index of unpaid invoices. */
 const IS_UNPAID = "status in ('open', 'partially_paid')"
 
-/** All unpaid invoices, whose index is sorted by due date. */
-const UNPAID_BY_DUE_DATE: IndexedFilter = {
-  column: 'due_date',
-  sections: [{ sort: 'due_date', condition: IS_UNPAID }],
-}
-
+/**
+ * If the list shows only unpaid invoices and is filtered or sorted by due date, the filter by status is the index of
+ * unpaid invoices, which is sorted by due date.
+ */
 function statusFilters(
   status: readonly string[] | undefined,
+  filters: AnyTimeFilters,
   { sort }: PageVariant,
 ): readonly IndexedFilter[] {
   const exact = literalFilter('status', status ?? [])
-  if (sort !== 'due_date' || !isUnpaid(status)) return [exact]
-  return status.length === UNPAID.length ? [UNPAID_BY_DUE_DATE] : [UNPAID_BY_DUE_DATE, exact]
+  if (!isUnpaid(status) || !usesDueDate(filters, sort)) return [exact]
+  const unpaid = rangeFilter('due_date', filters.due_since, filters.due_before, IS_UNPAID)
+  return status.length === UNPAID.length ? [unpaid] : [unpaid, exact]
+}
+
+function usesDueDate({ due_since, due_before }: AnyTimeFilters, sort: string): boolean {
+  return sort === 'due_date' || isAnyDefined(due_since, due_before)
 }
 
 function isUnpaid(status: readonly string[] | undefined): status is readonly string[] {
@@ -115,7 +124,8 @@ const readInvoices = preparedPage((reader: Reader, values: Values, variant: Vari
   const page = pageWithBounds(variant, values)
   const pageToSort = ignoreSortIndexIfFiltered(page, { debtorId: filters.debtor_id })
   const unlessOneDebtor = { unlessFilteredBy: [filters.debtor_id] }
-  const isByDueDate = page.sort === 'due_date' && isIndexable(page, 'due_date', unlessOneDebtor)
+  const isByDueDate =
+    usesDueDate(filters, page.sort) && isIndexable(page, 'due_date', unlessOneDebtor)
   return selectPage<InvoiceRow>(reader, 'invoices', INVOICE_COLUMNS, pageToSort, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),
@@ -133,17 +143,15 @@ const readInvoices = preparedPage((reader: Reader, values: Values, variant: Vari
   ])
 })
 
-/** An index on the due date would not help: in an old account, nearly all due dates are in the past. */
 const UNINDEXED_DUE_DATE = unindexed('due_date')
 
 /**
- * Returns the conditions for `overdue` that `listInvoices` has not added to the other filters: for overdue invoices, it
- * has added the statuses and, if the list is sorted by due date, the limit of the due dates.
+ * Returns the condition for invoices that are not overdue. For overdue invoices, `listInvoices` has added the statuses
+ * and the limit of the due dates to the other filters.
  */
-function matchesOverdue({ overdue, today, sort }: Variant & Pick<Values, 'today'>): Condition[] {
+function matchesOverdue({ overdue, today }: Variant & Pick<Values, 'today'>): Condition[] {
+  if (overdue !== false) return []
   const isPastDue = within(UNINDEXED_DUE_DATE, undefined, today)
-  if (overdue === undefined) return []
-  if (overdue) return sort === 'due_date' ? [] : isPastDue
   const isOverdue = sql.join([...isInLiterals('status', UNPAID), ...isPastDue], sql` and `)
   return [sql<SqlBool>`not (${isOverdue})`]
 }

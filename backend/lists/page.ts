@@ -9,9 +9,9 @@
  * a filter are counted. In the latter case, it sorts these matches. The page then takes at most about three times as
  * long as with the faster method.
  *
- * PostgreSQL has statistics, with which it usually chooses the faster method, and counting would take longer than
- * scanning. But PostgreSQL never scans if a filter matches few rows, even if these are at the start. If the list is
- * filtered by a time other than the one that sorts it, `readPage` therefore scans a few rows first.
+ * PostgreSQL has statistics of each column, but it assumes that matches are spread evenly over the list. If a list is
+ * filtered by time, `readPage` does the same as on SQLite, but leaves the choice to PostgreSQL after some scans,
+ * because with many rows and many matches, PostgreSQL usually chooses the faster method.
  */
 import { type Compilable, type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
@@ -37,17 +37,22 @@ import {
   withinSorted,
 } from './keyset.ts'
 
-/** The number of rows of the first scan on SQLite. Each further scan reads twice as many rows. */
-const FIRST_SCAN_ROWS_SQLITE = 1000
+/** The number of rows of the first scan. Each further scan reads twice as many rows. */
+const FIRST_SCAN_ROWS = 1000
 
 /**
  * The number of matches that are counted for each scanned row, if the filter's index is sorted by creation and the scan
  * is not. SQLite stores rows in the order of creation, so reading them in another order takes longer.
  */
-const COUNTED_PER_SCANNED_ROW = 2
+const COUNTED_IN_STORED_ORDER_SQLITE = 2
 
-/** The number of rows of the only scan on PostgreSQL, which takes some milliseconds. */
-const SCAN_ROWS_POSTGRES = 5000
+/**
+ * How many matches are counted per row of a scan on PostgreSQL, which scans a row in less time than it sorts a match.
+ */
+const COUNTED_POSTGRES = 1 / 2
+
+/** How often PostgreSQL scans: 63,000 rows, which takes some ten milliseconds. */
+const SCANS_MAX_POSTGRES = 6
 
 interface List<V> {
   readonly table: ListTable
@@ -57,7 +62,19 @@ interface List<V> {
   readonly selectiveFilters: readonly unknown[]
   /** Filters by other indexed columns, which may match many rows. A scan and an index can each be the faster method. */
   readonly broadFilters: readonly IndexedFilter[]
+  /**
+   * After the first scan of a page that this scan has not filled: resolves with a position that follows `after` and
+   * precedes all matches that follow `after`; undefined if none is known.
+   */
+  readonly findFirstMatch?: FindFirstMatch<V>
 }
+
+type FindFirstMatch<V> = (
+  reader: Reader,
+  values: V,
+  page: Page,
+  after: Position,
+) => Promise<Position | undefined>
 
 type ListTable = 'debtors' | 'invoices' | 'payments' | 'messages'
 
@@ -74,9 +91,8 @@ export async function readPage<
   page: Page,
   read: (values: V & PageBounds, variant: PageVariant) => Promise<Row[]>,
 ): Promise<Row[]> {
-  const { table, selectiveFilters } = list
+  const { table, selectiveFilters, findFirstMatch } = list
   const values = withImpliedLimits(list.values, page.sort)
-  const hasStatistics = isPostgres(reader)
   const { scanned, timeFilters, otherFilters } = planScan({ ...list, values }, page.sort)
   const scan: Scan<Row> = {
     accountTable: { table, accountId: values.accountId },
@@ -86,20 +102,24 @@ export async function readPage<
       const { variant, bounds } = splitPage(part)
       return await read({ ...values, ...bounds }, variant)
     },
+    async findFirstMatch(after) {
+      return await findFirstMatch?.(reader, values, page, after)
+    },
   }
   if (isAnyDefined(...selectiveFilters)) return await scan.readPart(page)
-  if (hasStatistics) {
-    // PostgreSQL may use every index. Conditions on columns that are not in this list become expressions (see
-    // `unindexed`), for which it has no statistics.
-    const onlyIndexes = [page.sort, ...[scanned, ...scan.filters].map(({ column }) => column)]
-    const pageWithAllIndexes = { ...page, onlyIndexes }
-    return timeFilters.length === 0
-      ? await scan.readPart(pageWithAllIndexes)
-      : await scanBeforeSorting(reader, scan, pageWithAllIndexes)
-  }
-  return scan.filters.length === 0
-    ? await scan.readPart(page)
+  if (scan.filters.length === 0) return await scan.readPart(page)
+  return isPostgres(reader) && timeFilters.length === 0
+    ? await readByStatistics(scan, page)
     : await scanAndCount(reader, scan, page)
+}
+
+/**
+ * For PostgreSQL: reads the rows by the method that PostgreSQL chooses. It may look up every column. It has statistics
+ * of columns, but not of the expressions by which conditions keep SQLite from using an index.
+ */
+async function readByStatistics<Row>({ scanned, filters, readPart }: Scan<Row>, page: Page) {
+  const columns = [scanned, ...filters].map(({ column }) => column)
+  return await readPart({ ...page, onlyIndexes: [page.sort, ...columns] })
 }
 
 interface Scan<Row> {
@@ -108,36 +128,26 @@ interface Scan<Row> {
   readonly scanned: IndexSection & Pick<IndexedFilter, 'column'>
   readonly filters: readonly IndexedFilter[]
   readPart(part: Page): Promise<Row[]>
+  findFirstMatch(after: Position): Promise<Position | undefined>
 }
 
-/**
- * For PostgreSQL: scans some rows. If the page is not full then, and more rows remain, reads the whole page by the
- * method that PostgreSQL chooses.
- */
-async function scanBeforeSorting<Row>(
-  reader: Reader,
-  { accountTable, scanned, readPart }: Scan<Row>,
-  page: Page,
-): Promise<Row[]> {
-  const scan = { ...page, ...scanned }
-  const end = await findPosition(reader, accountTable, scan, SCAN_ROWS_POSTGRES)
-  // PostgreSQL scans, because it may look up no other column in an index.
-  const onlyIndexes = [page.sort, scanned.column]
-  const rows = await readPart({ ...page, onlyIndexes, ...(end && { end }) })
-  return end === undefined || rows.length === page.fetch ? rows : await readPart(page)
-}
-
-/** For SQLite: alternately counts matches of the filters and scans rows, as described at the top. */
+/** Alternately counts matches of the filters and scans rows, as described at the top. */
 async function scanAndCount<Row extends { readonly id: string }>(
   reader: Reader,
-  { accountTable, scanned, filters: all, readPart }: Scan<Row>,
+  scan: Scan<Row>,
   page: Page,
 ): Promise<Row[]> {
+  const { accountTable, scanned, readPart } = scan
   /** The rows by their ids, because a row that changes meanwhile may be read twice. */
   const found = new Map<string, Row>()
-  let filters = all
+  const add = (rows: readonly Row[]) => {
+    for (const row of rows) if (!found.has(row.id)) found.set(row.id, row)
+  }
+  const scansMax = isPostgres(reader) ? SCANS_MAX_POSTGRES : Number.POSITIVE_INFINITY
+  let { filters } = scan
   let rest = page
-  for (let count = FIRST_SCAN_ROWS_SQLITE; ; count *= 2) {
+  for (let number = 0; number < scansMax; number++) {
+    const count = FIRST_SCAN_ROWS * 2 ** number
     const uncounted = await Promise.all(
       filters.map((filter) => countMatches(reader, accountTable, filter, count, page.sort)),
     )
@@ -145,14 +155,16 @@ async function scanAndCount<Row extends { readonly id: string }>(
     const selective = uncounted.find(({ sections }) => sections.length === 0)
     if (selective !== undefined) return await readPart({ ...page, onlyIndexes: [selective.column] })
     const end = await findPosition(reader, accountTable, { ...rest, ...scanned }, count)
-    const part = { ...rest, onlyIndexes: [page.sort, scanned.column], ...(end && { end }) }
-    for (const row of await readPart(part)) if (!found.has(row.id)) found.set(row.id, row)
+    add(await readPart({ ...rest, onlyIndexes: [page.sort, scanned.column], ...(end && { end }) }))
     if (end === undefined || found.size >= page.fetch) {
       return [...found.values()].slice(0, page.fetch)
     }
     filters = uncounted
-    rest = { ...page, after: end }
+    const firstMatch = number === 0 ? await scan.findFirstMatch(end) : undefined
+    rest = { ...page, after: firstMatch ?? end }
   }
+  add(await readByStatistics(scan, rest))
+  return [...found.values()].slice(0, page.fetch)
 }
 
 /** Adjacent rows of an index, in the order of `sort`: those with a literal value, or with `sort` in a range. */
@@ -191,13 +203,18 @@ export function literalFilter(
   return { column, sections: values.map((value) => ({ ...index, literals: [value] })) }
 }
 
-/** Returns the filter for a range of a column whose index sorts rows by this column. */
+/**
+ * Returns the filter for a range of a column whose index sorts rows by this column, and contains the rows with
+ * `condition`.
+ */
 export function rangeFilter(
   column: string,
   since: string | undefined,
   before: string | undefined,
+  condition?: string,
 ): IndexedFilter {
-  return { column, sections: [{ sort: column, range: [column, since, before] }] }
+  const index = { sort: column, ...(condition !== undefined && { condition }) }
+  return { column, sections: [{ ...index, range: [column, since, before] }] }
 }
 
 /**
@@ -207,15 +224,15 @@ export function rangeFilter(
 function planScan<V extends AnyTimeFilters>({ values, broadFilters }: List<V>, sort: string) {
   const ranges = timeRangesOf(values)
   const range = ranges.find(([column]) => column === sort)
-  const timeFilters = ranges
-    .filter((other) => other !== range)
-    .map((other) => rangeFilter(...other))
   const inOrder = broadFilters.find(
     ({ sections: { length, 0: first } }) => length === 1 && first?.sort === sort,
   )
-  const otherFilters = broadFilters.filter(
-    (filter) => filter !== inOrder && filter.sections.length > 0,
-  )
+  const filters = broadFilters.filter((filter) => filter !== inOrder && filter.sections.length > 0)
+  // A filter of the list by the same column contains fewer rows.
+  const timeFilters = ranges
+    .filter((other) => other !== range)
+    .map((other) => filters.find(({ column }) => column === other[0]) ?? rangeFilter(...other))
+  const otherFilters = filters.filter((filter) => !timeFilters.includes(filter))
   return {
     scanned: { column: inOrder?.column ?? sort, sort, ...inOrder?.sections[0], range },
     timeFilters,
@@ -244,13 +261,18 @@ async function countMatches(
   const page = { direction: 'asc', fetch: 1, after: undefined } as const
   const rest = await Promise.all(
     sections.map(async (section) => {
-      const isStoredOrder = section.sort === 'created_at' && scannedSort !== 'created_at'
-      const count = isStoredOrder ? COUNTED_PER_SCANNED_ROW * scannedRows : scannedRows
+      const count = scannedRows * countedPerRow(reader, section.sort, scannedSort)
       const after = await findPosition(reader, accountTable, { ...page, ...section, column }, count)
       return after === undefined ? [] : [{ ...section, after }]
     }),
   )
   return { column, sections: rest.flat() }
+}
+
+function countedPerRow(reader: Reader, sort: string, scannedSort: string): number {
+  if (isPostgres(reader)) return COUNTED_POSTGRES
+  const isStoredOrder = sort === 'created_at' && scannedSort !== 'created_at'
+  return isStoredOrder ? COUNTED_IN_STORED_ORDER_SQLITE : 1
 }
 
 /** Returns the position of the row with this number in a section of an index; undefined if the section has fewer. */

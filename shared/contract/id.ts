@@ -3,7 +3,7 @@
  * of object the id refers to. Ids of the same kind sort by the time of their creation. For clients, ids are opaque
  * texts of at most 64 characters.
  */
-import { incrementBase32, ulid } from 'ulid'
+import { decodeTime, encodeTime, incrementBase32, ulid } from 'ulid'
 import { randomByte } from '../process/random.ts'
 
 export type IdPrefix =
@@ -43,6 +43,19 @@ export function createId(prefix: IdPrefix): string {
   lastUlid = now > lastAt ? ulid(now, randomFraction) : incrementBase32(lastUlid)
   lastAt = Math.max(now, lastAt)
   return `${prefix}_${lastUlid}`
+}
+
+/**
+ * Returns the time at which the id was created. If the clock was set back meanwhile, the time is later than that: ids
+ * of one process increase nevertheless.
+ */
+export function timeOfId(id: string): Date {
+  return new Date(decodeTime(id.slice(id.indexOf('_') + 1)))
+}
+
+/** Returns the lowest id that can be created since this time. */
+export function lowestIdSince(prefix: IdPrefix, at: Date): string {
+  return `${prefix}_${encodeTime(Math.max(0, at.getTime()))}${'0'.repeat(16)}`
 }
 
 /** One byte suffices, because ulid turns each number into one of 32 characters. */

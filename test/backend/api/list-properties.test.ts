@@ -1,14 +1,15 @@
 // A page of a list equals the page of a plain filter and sort, for any filters, sort and cursor, in an account that is
 // so large that the backend scans the list in portions.
 import t, { type Test } from 'tap'
+import { encodeTime } from 'ulid'
 import type { InvoiceRow } from '../../../backend/database/tables.ts'
 import { type InvoiceFilters, listInvoices } from '../../../backend/invoices/invoice-list.ts'
 import type { Page } from '../../../backend/lists/keyset.ts'
 import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { fc, SEED } from '../../fixtures/properties.ts'
 
-const INVOICES = 7_000
-const RUNS = 250
+const INVOICES = 14_000
+const RUNS = 300
 const TODAY = '2026-11-21'
 const SORTS = ['created_at', 'updated_at', 'due_date'] as const
 
@@ -21,7 +22,8 @@ function randomNumbers(seed: number): (max: number) => number {
   }
 }
 
-const timeAt = (minute: number) => new Date(Date.UTC(2026, 0, 1, 0, minute)).toISOString()
+/** The invoices are created over three months. */
+const timeAt = (minute: number) => new Date(Date.UTC(2026, 0, 1, 0, 30 * minute)).toISOString()
 const dateAt = (day: number) => new Date(Date.UTC(2026, 9, 1 + day)).toISOString().slice(0, 10)
 
 /** Inserts invoices: several have the same time, most are paid, and few have a rare status or currency. */
@@ -37,9 +39,11 @@ async function openInvoices(t: Test) {
     const minute = Math.floor(index / 3)
     const status = (['open', 'partially_paid', 'void'] as const)[random(40)] ?? 'paid'
     const amount_due = status === 'paid' ? 0 : original.amount
+    // An id is created later than the time of its request.
+    const idAt = Date.parse(timeAt(minute)) + random(3_600_000)
     return {
       ...original,
-      id: `inv_${String(random(2 ** 31)).padStart(20, '0')}${String(index).padStart(6, '0')}`,
+      id: `inv_${encodeTime(idAt)}${String(random(2 ** 31)).padStart(10, '0')}${String(index).padStart(6, '0')}`,
       number: `N-${index}`,
       external_id: null,
       status,
@@ -66,7 +70,7 @@ async function openInvoices(t: Test) {
 }
 
 const minute = fc.nat({ max: INVOICES / 2 }).map(timeAt)
-const day = fc.nat({ max: 70 }).map(dateAt)
+const day = fc.nat({ max: 120 }).map(dateAt)
 const status = fc.constantFrom('open', 'partially_paid', 'paid', 'void', 'written_off')
 const arbitraryFilters = fc.record({
   created_since: minute,
@@ -97,7 +101,7 @@ const FILTER_NAMES = [
   'overdue',
 ] as const
 
-const arbitraryQuery = fc.record({
+const anyQuery = fc.record({
   filters: arbitraryFilters,
   /** With few filters, more queries have matches. */
   used: fc.uniqueArray(fc.constantFrom(...FILTER_NAMES), { minLength: 1, maxLength: 3 }),
@@ -105,6 +109,22 @@ const arbitraryQuery = fc.record({
   /** How many matches precede the page, as a fraction of all matches. */
   position: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 1, noNaN: true })),
 })
+
+/** Queries whose first match is often far from the start of the list. */
+const distantQuery = fc
+  .record({
+    query: anyQuery,
+    change: fc.constantFrom(
+      { used: ['due_before' as const], sort: 'created_at' as const, direction: 'desc' as const },
+      { used: ['created_since' as const], sort: 'due_date' as const, direction: 'asc' as const },
+    ),
+  })
+  .map(({ query, change: { used, ...order } }) => ({
+    ...query,
+    used,
+    page: { ...query.page, ...order },
+    position: 0,
+  }))
 
 function matching(rows: readonly InvoiceRow[], filters: InvoiceFilters): readonly InvoiceRow[] {
   const { status, currency, overdue, ...times } = filters
@@ -125,25 +145,31 @@ function matching(rows: readonly InvoiceRow[], filters: InvoiceFilters): readonl
 t.test('a page has the same rows as a plain filter and sort', async (t) => {
   const { accountId, read, rows } = await openInvoices(t)
   await fc.assert(
-    fc.asyncProperty(arbitraryQuery, async ({ filters: all, used, page, position }) => {
-      const filters = Object.fromEntries(used.map((name) => [name, all[name]])) as InvoiceFilters
-      const { sort, direction, fetch } = page
-      const keyOf = (row: InvoiceRow) => `${row[sort]} ${row.id}`
-      const sorted = matching(rows, filters).toSorted((one, other) =>
-        keyOf(one) < keyOf(other) ? -1 : 1,
-      )
-      if (direction === 'desc') sorted.reverse()
-      const skipped = Math.floor(position * sorted.length)
-      const last = sorted[skipped - 1]
-      const after = last && { value: last[sort], id: last.id }
-      const found = await listInvoices(read, accountId, filters, TODAY, { ...page, after } as Page)
-      const expected = sorted.slice(skipped, skipped + fetch)
-      t.strictSame(
-        found.map(({ id }) => id),
-        expected.map(({ id }) => id),
-        JSON.stringify({ filters, page, after }),
-      )
-    }),
+    fc.asyncProperty(
+      fc.oneof(anyQuery, distantQuery),
+      async ({ filters: all, used, page, position }) => {
+        const filters = Object.fromEntries(used.map((name) => [name, all[name]])) as InvoiceFilters
+        const { sort, direction, fetch } = page
+        const keyOf = (row: InvoiceRow) => `${row[sort]} ${row.id}`
+        const sorted = matching(rows, filters).toSorted((one, other) =>
+          keyOf(one) < keyOf(other) ? -1 : 1,
+        )
+        if (direction === 'desc') sorted.reverse()
+        const skipped = Math.floor(position * sorted.length)
+        const last = sorted[skipped - 1]
+        const after = last && { value: last[sort], id: last.id }
+        const found = await listInvoices(read, accountId, filters, TODAY, {
+          ...page,
+          after,
+        } as Page)
+        const expected = sorted.slice(skipped, skipped + fetch)
+        t.strictSame(
+          found.map(({ id }) => id),
+          expected.map(({ id }) => id),
+          JSON.stringify({ filters, page, after }),
+        )
+      },
+    ),
     { numRuns: RUNS, endOnFailure: true },
   )
 })

@@ -35,8 +35,8 @@ export function debtorCount({ invoices }: Ledger): number {
 }
 
 /**
- * Returns an id that has the form of a real id. Like real ids, these ids begin with the time of creation, except those of
- * payments and messages, which begin with the time when their invoice was created.
+ * Returns an id that has the form of a real id. Like real ids, these ids begin with the time of creation, except those
+ * of payments and messages, which begin with the time when their invoice was created.
  */
 export function idOf(ledger: Ledger, prefix: 'deb' | 'inv' | 'pay' | 'msg', index: number): string {
   const invoice = prefix === 'deb' ? index * INVOICES_PER_DEBTOR : index

@@ -1,0 +1,131 @@
+/**
+ * Finds where the matches of a list of invoices begin that is filtered by one of due date and time of creation, and
+ * sorted by the other. For example, the newest invoices are usually not due yet. A list of the invoices that are past
+ * due, from the newest, would therefore begin with a scan of all invoices that were created in the last weeks.
+ *
+ * The index by due date sorts the invoices of a due date by id, and an id contains a time before which the invoice was
+ * created. It is therefore enough to read one entry of the index for each due date.
+ *
+ * This serves lists from the newest invoice and from the earliest due date. The opposite order would require a time
+ * after which an invoice was created. An id does not contain such a time, because ids increase even if the clock is set
+ * back.
+ */
+import { type RawBuilder, sql } from 'kysely'
+import { lowestIdSince, timeOfId } from '../../shared/contract/id.ts'
+import type { Reader } from '../database/database.ts'
+import { prepared } from '../database/prepared.ts'
+import { type AnyTimeFilters, CLOCK_DIFFERENCE_MAX_MS, type Page, type Position } from './keyset.ts'
+
+/** The maximum number of entries that are read: for the due dates of five years, which takes some milliseconds. */
+const ENTRIES_MAX = 2000
+
+/** Precedes each date and id. */
+const LOWEST = ''
+/** Follows each date and id. */
+const HIGHEST = '~'
+
+interface Filters extends AnyTimeFilters {
+  readonly accountId: string
+}
+
+/**
+ * Resolves with a position that follows `after` and precedes all matches that follow `after`; undefined if none is
+ * known.
+ */
+export async function findFirstInvoice(
+  reader: Reader,
+  filters: Filters,
+  { sort, direction }: Pick<Page, 'sort' | 'direction'>,
+  after: Position,
+): Promise<Position | undefined> {
+  const { created_since, due_since, due_before } = filters
+  if (sort === 'due_date' && direction === 'asc' && created_since !== undefined) {
+    const dueDate = await findDueDate(reader, filters, created_since, after.value)
+    return dueDate > after.value ? { value: dueDate, id: LOWEST } : undefined
+  }
+  const isFilteredByDueDate = due_since !== undefined || due_before !== undefined
+  if (sort === 'created_at' && direction === 'desc' && isFilteredByDueDate) {
+    const createdBefore = await findEndOfCreation(reader, filters)
+    return createdBefore < after.value ? { value: createdBefore, id: LOWEST } : undefined
+  }
+  return undefined
+}
+
+/**
+ * Resolves with a due date: invoices with an earlier one, but not before `dueSince`, were not created since
+ * `createdSince`.
+ */
+async function findDueDate(
+  reader: Reader,
+  { accountId }: Filters,
+  createdSince: string,
+  dueSince: string,
+): Promise<string> {
+  const idSince = lowestIdSince('inv', new Date(Date.parse(createdSince) - CLOCK_DIFFERENCE_MAX_MS))
+  const [last] = await readUntilCreated(reader, { accountId, dueSince, idSince })
+  return last?.due_date ?? LOWEST
+}
+
+/** Resolves with a time before which all invoices were created whose due date matches the filters. */
+async function findEndOfCreation(reader: Reader, filters: Filters): Promise<string> {
+  const { accountId, due_since = LOWEST, due_before = HIGHEST } = filters
+  const [latest] = await readLatest(reader, { accountId, due_since, due_before })
+  if (!latest?.id || latest.number === ENTRIES_MAX) return HIGHEST
+  return new Date(timeOfId(latest.id).getTime() + CLOCK_DIFFERENCE_MAX_MS).toISOString()
+}
+
+interface CreatedValues {
+  readonly accountId: string
+  readonly dueSince: string
+  readonly idSince: string
+}
+
+/**
+ * Reads the first entry of the index from `dueSince` and `idSince`. If its id precedes `idSince`, it belongs to a later
+ * due date, from which the next entry is read likewise. Resolves with the last entry.
+ */
+const readUntilCreated = prepared((reader: Reader, values: CreatedValues) => {
+  const { accountId, dueSince, idSince } = values
+  const entryFrom = (dueDate: RawBuilder<unknown>) => sql`from invoices
+    where account_id = ${accountId} and (due_date, id) >= (${dueDate}, ${idSince})
+    order by due_date, id limit 1`
+  const next = entryFrom(sql`entries.due_date`)
+  const entries = sql<{ due_date: string | null }>`(
+    with recursive entries (due_date, id, number) as (
+      select * from (select due_date, id, 1 ${entryFrom(sql`${dueSince}`)}) as first_entry
+      union all
+      select (select due_date ${next}), (select id ${next}), number + 1
+      from entries where id < ${idSince} and number < ${sql.lit(ENTRIES_MAX)}
+    )
+    select due_date from entries order by number desc limit 1
+  )`
+  return reader.selectFrom(entries.as('last')).select('due_date')
+})
+
+interface LatestValues {
+  readonly accountId: string
+  readonly due_since: string
+  readonly due_before: string
+}
+
+/**
+ * Reads the last entry of each due date, from the last due date. Resolves with the highest id and the number of
+ * entries.
+ */
+const readLatest = prepared((reader: Reader, values: LatestValues) => {
+  const { accountId, due_since, due_before } = values
+  const entryBefore = (dueDate: RawBuilder<unknown>) => sql`from invoices
+    where account_id = ${accountId} and due_date >= ${due_since} and due_date < ${dueDate}
+    order by due_date desc, id desc limit 1`
+  const next = entryBefore(sql`entries.due_date`)
+  const latest = sql<{ id: string | null; number: number | null }>`(
+    with recursive entries (due_date, id, number) as (
+      select * from (select due_date, id, 1 ${entryBefore(sql`${due_before}`)}) as first_entry
+      union all
+      select (select due_date ${next}), (select id ${next}), number + 1
+      from entries where id is not null and number < ${sql.lit(ENTRIES_MAX)}
+    )
+    select max(id) as id, max(number) as number from entries
+  )`
+  return reader.selectFrom(latest.as('latest')).select(['id', 'number'])
+})
