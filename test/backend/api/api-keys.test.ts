@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { type ActionContext, OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -160,14 +161,21 @@ t.test('times of last use that could not be written are kept for the next attemp
     url: `sqlite:${path}`,
     waitMsMax: 500,
   })
-  const { row } = await issue()
+  const [{ row }, other] = [await issue(), await issue()]
   const unlock = await lockDatabase(t, path)
   const lastUsed = createLastUsed(database, SILENT)
   lastUsed.record(row.id, ACTION_CONTEXT.now)
-  await rejectsWith(t, lastUsed.flush(), { code: 'service_unavailable' })
+  lastUsed.record(other.row.id, ACTION_CONTEXT.now)
+  const flushed = rejectsWith(t, lastUsed.flush(), { code: 'service_unavailable' })
+  // The attempt to write has begun, and cannot succeed.
+  await setImmediate()
+  const later = new Date(ACTION_CONTEXT.now.getTime() + 1000)
+  lastUsed.record(other.row.id, later)
+  await flushed
   await unlock()
   await lastUsed.close()
   matches(t, await listApiKeys(database.read, account.id), [
     { last_used_at: ACTION_CONTEXT.now.toISOString() },
+    { last_used_at: later.toISOString() },
   ])
 })
