@@ -6,7 +6,7 @@ import { addDays, startOfDay, todayIn } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow, MessageStatus, ReminderStage } from '../database/tables.ts'
 import { IS_UNSENT } from '../messages/cancel-messages.ts'
-import { loggedStage, readFacts } from './planning/facts.ts'
+import { type Facts, loggedStage, readFacts } from './planning/facts.ts'
 import { needsApproval } from './planning/ladder.ts'
 import type { PlannedMessage } from './planning/planner.ts'
 import { decidePlan } from './planning/planning.ts'
@@ -86,12 +86,10 @@ export async function previewReminders(
       if (chased === undefined) continue
       const { refusal } = decidePlan(debtor, account, chased, now)
       const workingTime = account.workingTimeOf(debtor)
-      const waitingRows = waiting.get(debtor.id) ?? []
+      const sendings = predictSendings(waiting.get(debtor.id) ?? [], chased, workingTime, now)
       const shown = shownRefusal(debtor, account, chased, refusal ?? null, now)
-      messages.push(
-        ...waitingRows.map((row) => describeWaiting(debtor, row, shown, workingTime, now)),
-      )
-      const afterSending = asIfSent(chased, nextSendTime(workingTime, now))
+      messages.push(...sendings.map((sending) => describeWaiting(debtor, sending, shown)))
+      const afterSending = asIfSent(chased, sendings)
       messages.push(...predictMessages(debtor, account, afterSending, now, until))
     }
   }
@@ -142,24 +140,64 @@ function shownRefusal(
   return findRefusalIgnoringDemo(situation) ?? refusal
 }
 
-/**
- * Returns `from` if the send window is open then, otherwise the start of the next send window: a message that is
- * approved on a Saturday is sent on the next business day. If every day is a holiday, returns `from`.
- */
-function nextSendTime(workingTime: WorkingTime, from: Date): Date {
-  return workingTime.firstSlot(workingTime.dayOf(from), from) ?? from
+/** A waiting message, and when it would be sent. */
+interface Sending {
+  readonly row: WaitingRow
+  readonly facts: Facts
+  readonly at: Date
 }
 
-/** Returns the debtor as it would be after its waiting messages were sent at `sentAt`. */
-function asIfSent(chased: ChasedDebtor, sentAt: Date): ChasedDebtor {
-  const at = sentAt.toISOString()
+/** A message with one of these statuses may already have been handed over, so the daily cap has already allowed it. */
+const BEING_SENT: readonly MessageStatus[] = ['queued', 'sending']
+
+/**
+ * Predicts when the waiting messages to one debtor would be sent: in the order of their times, in business hours, and
+ * not on a day on which another message is sent.
+ */
+function predictSendings(
+  rows: readonly WaitingRow[],
+  { lastSentAt }: ChasedDebtor,
+  workingTime: WorkingTime,
+  now: Date,
+): Sending[] {
+  const startOf = ({ scheduled_for: at }: WaitingRow) =>
+    Math.max(now.getTime(), at === null ? 0 : Date.parse(at))
+  const dayAfter = (sentAt: Date) => addDays(workingTime.dayOf(sentAt), 1)
+  let nextDay = lastSentAt === null ? undefined : dayAfter(new Date(lastSentAt))
+  return rows
+    .map((row) => ({ row, from: startOf(row) }))
+    .sort((a, b) => a.from - b.from)
+    .map(({ row, from }) => {
+      const day = BEING_SENT.includes(row.status) ? undefined : nextDay
+      const at = sendTime(workingTime, new Date(from), day)
+      nextDay = dayAfter(at)
+      return { row, facts: readFacts(row.facts), at }
+    })
+}
+
+/**
+ * Returns the first time in a send window that is neither before `from` nor before `day`: a message that is approved on
+ * a Saturday is sent on the next business day. If every day is a holiday, returns `from`.
+ */
+function sendTime(workingTime: WorkingTime, from: Date, day = workingTime.dayOf(from)): Date {
+  return workingTime.firstSlot(day, from) ?? from
+}
+
+/** Returns the debtor as it would be after its waiting messages were sent. */
+function asIfSent(chased: ChasedDebtor, sendings: readonly Sending[]): ChasedDebtor {
+  const sentAt = new Map(
+    sendings.flatMap(({ facts, at }) => facts.invoices.map(({ id }) => [id, at.toISOString()])),
+  )
   return {
     ...chased,
     hasScheduledMessage: false,
-    lastSentAt: chased.hasScheduledMessage ? at : chased.lastSentAt,
-    invoices: chased.invoices.map((invoice) =>
-      invoice.isWaiting ? { ...invoice, isWaiting: false, chasing_last_message_at: at } : invoice,
-    ),
+    lastSentAt: sendings.at(-1)?.at.toISOString() ?? chased.lastSentAt,
+    invoices: chased.invoices.map((invoice) => {
+      const at = sentAt.get(invoice.id)
+      return at === undefined
+        ? invoice
+        : { ...invoice, isWaiting: false, chasing_last_message_at: at }
+    }),
   }
 }
 
@@ -229,15 +267,12 @@ interface WaitingRow {
 
 function describeWaiting(
   { id, name }: DebtorRow,
-  { id: messageId, status, scheduled_for: scheduledFor, facts: text }: WaitingRow,
+  { row, facts, at }: Sending,
   refusal: Refusal | null,
-  workingTime: WorkingTime,
-  now: Date,
 ): PreviewedMessage {
-  const { stage, recipient, invoices } = readFacts(text)
-  const from = new Date(Math.max(now.getTime(), Date.parse(scheduledFor ?? now.toISOString())))
+  const { stage, recipient, invoices } = facts
   return {
-    at: nextSendTime(workingTime, from).toISOString(),
+    at: at.toISOString(),
     debtorId: id,
     debtorName: name,
     recipient,
@@ -245,7 +280,7 @@ function describeWaiting(
     invoices,
     requiresApproval: needsApproval(stage),
     refusal,
-    message: { id: messageId, status },
+    message: { id: row.id, status: row.status },
   }
 }
 

@@ -185,3 +185,30 @@ t.test(
     t.equal((await pendingApprovals(engine)).length, 1)
   },
 )
+
+t.test('the preview shows one reminder a day to each customer', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.createInvoiceAwaitingApproval()
+  const { debtor_id } = invoice
+  // The friendly reminder of this invoice is due on the day on which the firm reminder awaits approval.
+  await engine.createInvoice('2026-11-21', { debtor_id })
+  const { backend, accountId } = engine.testAccount
+  const days = async () => {
+    const messages = await previewReminders(backend.database.read, accountId, backend.now, 14)
+    return messages.map(({ at, stage }) => `${stage}: ${at.slice(0, 10)}`)
+  }
+  // Regression: the preview showed two reminders on one day, which the daily cap does not allow.
+  backend.now = new Date('2026-11-24T09:00:00.000Z')
+  t.strictSame((await days()).slice(0, 2), ['firm: 2026-11-24', 'friendly: 2026-11-25'])
+  await engine.plan('2026-11-24T09:00:00.000Z')
+  t.equal((await engine.messageLog()).at(-1), 'friendly:scheduled')
+  t.strictSame((await days()).slice(0, 2), ['firm: 2026-11-24', 'friendly: 2026-11-25'])
+  await engine.decide({ approve: true })
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-25T09:00:00.000Z')
+  t.strictSame(
+    (await engine.messages()).slice(-2).map(({ stage, sent_at }) => `${stage}: ${sent_at}`),
+    ['firm: 2026-11-24T09:00:00.000Z', 'friendly: 2026-11-25T09:00:00.000Z'],
+    'the reminders are sent on these days',
+  )
+})
