@@ -22,6 +22,8 @@ export class ReaderConnection {
   /** The current connection, or the connection that is being opened. */
   #connecting: Promise<Client> | undefined
   #client: Client | undefined
+  /** The names of the statements that the current connection has prepared, by text. */
+  #preparedNames = new Map<string, string>()
   #inFlight = 0
   /** When the last result arrived or, after an idle time, when the first statement was sent. */
   #progressAt = 0
@@ -53,6 +55,7 @@ export class ReaderConnection {
     try {
       client = this.#client ?? (await this.#connect())
       this.#watch()
+      if (name !== undefined) this.#closeFormer(client, text, name)
       const config = { text, values: [...values], rowMode: 'array' } as const
       const { fields, rows } = await client.query<unknown[]>(
         name === undefined ? config : { ...config, name },
@@ -67,6 +70,15 @@ export class ReaderConnection {
       this.#inFlight -= 1
       this.#progressAt = performance.now()
     }
+  }
+
+  /** If the statement has a new name, the server would otherwise keep it under its former name too. */
+  #closeFormer(client: Client, text: string, name: string): void {
+    const former = this.#preparedNames.get(text)
+    this.#preparedNames.set(text, name)
+    // This fails if the connection is lost, or if the server does not know the former name. Neither matters here.
+    if (former !== undefined && former !== name)
+      client.query(`deallocate ${former}`).catch(() => {})
   }
 
   /** Sends the statements that `work` runs to the server in one write to the socket. */
@@ -122,6 +134,7 @@ export class ReaderConnection {
       throw error
     })
     this.#client = client
+    this.#preparedNames = new Map()
     return client
   }
 

@@ -57,8 +57,8 @@ export function encodeValue(value: unknown): EncodedValue {
   return String(value)
 }
 
-/** The statements that a connection has prepared, by name, with the columns of their rows. */
-type Prepared = Map<string, readonly Column[]>
+/** The statements that a connection has prepared, by text, with their names and the columns of their rows. */
+type Prepared = Map<string, { readonly name: string; readonly columns: readonly Column[] }>
 
 const PREPARED = new WeakMap<pg.ClientBase, Prepared>()
 
@@ -67,7 +67,7 @@ export function sendTogether(
   client: pg.ClientBase,
   statements: readonly Statement[],
 ): Promise<BatchOutcome> {
-  const prepared = PREPARED.get(client) ?? new Map<string, readonly Column[]>()
+  const prepared: Prepared = PREPARED.get(client) ?? new Map()
   PREPARED.set(client, prepared)
   return new Promise((resolve) => {
     const batch = new Batch(statements, prepared, resolve)
@@ -123,8 +123,11 @@ class Batch extends DriverQuery {
   }
 
   #submitOne(connection: Connection, { text, values, name = '', returnsRows }: Statement): void {
-    const isPrepared = this.#prepared.has(name)
+    const prepared = name === '' ? undefined : this.#prepared.get(text)
+    const isPrepared = prepared?.name === name
     if (!isPrepared) {
+      // Without this, the server would keep the statement under its former name too, until the connection is closed.
+      if (prepared !== undefined) connection.close({ type: 'S', name: prepared.name })
       // The server may know the name already, if an earlier batch prepared the statement and then failed. To close an
       // unknown name is not an error.
       if (name !== '') connection.close({ type: 'S', name })
@@ -143,8 +146,8 @@ class Batch extends DriverQuery {
   }
 
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
-    const { name = '' } = this.#statements[this.#results.length] ?? {}
-    this.#columns ??= this.#prepared.get(name)
+    const { text: sql = '' } = this.#statements[this.#results.length] ?? {}
+    this.#columns ??= this.#prepared.get(sql)?.columns
     const row: Row = {}
     try {
       for (const [at, { name: column, parse }] of (this.#columns ?? []).entries()) {
@@ -158,8 +161,9 @@ class Batch extends DriverQuery {
   }
 
   handleCommandComplete({ text }: { readonly text: string }): void {
-    const { name = '' } = this.#statements[this.#results.length] ?? {}
-    if (name !== '' && !this.#prepared.has(name)) this.#prepared.set(name, this.#columns ?? [])
+    const { name, text: sql = '' } = this.#statements[this.#results.length] ?? {}
+    if (name !== undefined && this.#prepared.get(sql)?.name !== name)
+      this.#prepared.set(sql, { name, columns: this.#columns ?? [] })
     const words = text.split(' ')
     this.#results.push({
       command: words[0] ?? '',

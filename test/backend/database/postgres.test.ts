@@ -1,7 +1,7 @@
 // Behavior of transactions, statements and types that is specific to PostgreSQL.
 import { sql } from 'kysely'
 import t from 'tap'
-import type { Transaction } from '../../../backend/database/database.ts'
+import type { Reader, Transaction } from '../../../backend/database/database.ts'
 import { prepared } from '../../../backend/database/prepared.ts'
 import type { AuditRow } from '../../../backend/database/tables.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
@@ -14,8 +14,16 @@ const insertAuditRow = prepared((tx: Transaction, row: AuditRow) =>
   tx.insertInto('audit_log').values(row),
 )
 
-const findAuditRow = prepared((tx: Transaction, { id }: { id: string }) =>
-  tx.selectFrom('audit_log').selectAll().where('id', '=', id),
+const findAuditRow = prepared((reader: Reader, { id }: { id: string }) =>
+  reader.selectFrom('audit_log').selectAll().where('id', '=', id),
+)
+
+/** Finds the prepared statements of the connection that runs this one. */
+const findPrepared = prepared((reader: Reader, { pattern }: { pattern: string }) =>
+  reader
+    .selectFrom(sql<{ statement: string }>`pg_prepared_statements`.as('kept'))
+    .select('kept.statement')
+    .where('kept.statement', 'like', pattern),
 )
 
 /** Copies a row under another id. The promise of the prepared insert resolves before its result arrives. */
@@ -99,6 +107,31 @@ t.test('a prepared read in a transaction succeeds after a column was added', asy
   const [row] = await find()
   t.strictSame(Reflect.get(row ?? {}, 'added'), null)
   await operator.query('alter table audit_log drop column added')
+})
+
+t.test('after columns were added, connections keep no outdated prepared statements', async (t) => {
+  // Regression: each connection kept the plans of before, one for each time that the columns had changed.
+  const url = await newPostgresUrl(t)
+  const database = await openTestDatabase(t, { url, connectionsMax: 3 })
+  const operator = await connect(t, url)
+  await database.transaction((tx) => insertRow(tx, 'a'))
+  for (const run of [
+    (work: (reader: Reader) => Promise<unknown>) => database.transaction((tx) => work(tx)),
+    (work: (reader: Reader) => Promise<unknown>) => work(database.read),
+  ]) {
+    for (const added of ['a', 'b', 'c']) {
+      await run((reader) => findAuditRow(reader, { id: 'a' }))
+      await operator.query(`alter table audit_log add column added_${added} text`)
+    }
+    await run((reader) => findAuditRow(reader, { id: 'a' }))
+    await run(async (reader) => {
+      const kept = await findPrepared(reader, { pattern: '%from "audit_log"%' })
+      t.equal(kept.length, 1)
+    })
+    await operator.query(
+      'alter table audit_log drop column added_a, drop column added_b, drop column added_c',
+    )
+  }
 })
 
 t.test('a number that cannot be represented exactly is an error, not rounded', async (t) => {
