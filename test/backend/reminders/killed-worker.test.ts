@@ -296,6 +296,23 @@ t.test('a message is not sent again after its invoice’s due date was changed',
   t.strictSame(await engine.messageLog(), ['friendly:cancelled', 'friendly:sent'])
 })
 
+t.test(
+  'the kill switch does not end the lease of a message that is being handed over',
+  async (t) => {
+    const engine = await startEngine(t)
+    await engine.createInvoice('2026-11-19')
+    await engine.plan(MORNING)
+    const handOver = await crashAfterSendCheck(engine)
+    await engine.killSwitch({ on: true, reason: 'An audit' })
+    await engine.plan('2026-11-24T08:00:01.000Z')
+    await engine.send()
+    const { database, now } = engine.testAccount.backend
+    const accepted = { outcome: 'accepted', providerMessageId: null } as const
+    t.ok(await database.transaction((tx) => recordHandOverResult(tx, handOver, accepted, now)))
+    t.strictSame(await engine.messageLog(), ['friendly:sent'])
+  },
+)
+
 t.test('the day of an attempt is kept if the clock is set back', async (t) => {
   // Regression: after the clock was set back by a day, sending the message again replaced the time of the attempt, so
   // the debtor could get two messages on the day of the attempt.
