@@ -165,6 +165,9 @@ t.test('a new role applies from the next request, with a new session token', asy
   matches(t, cookieOf(issued), /session=/)
   t.not(cookieOf(issued), mia.cookie)
   t.equal((await mia.get('/settings/session')).status, 401, 'the old session token is invalid')
+  const headers = { accept: 'application/json', cookie: cookieOf(issued) }
+  const next = await backend.request('GET', '/settings/session', { headers })
+  t.strictSame([next.status, cookieOf(next)], [200, ''], 'the new session token is kept')
   const again = await logIn(backend, MEMBER)
   t.equal((await setRole('member')).status, 200)
   t.equal((await again.send('POST', '/settings/api-keys', body)).status, 403)
