@@ -81,10 +81,7 @@ t.test(
 function killDuringGroups(debtor?: 'own debtor') {
   return async (t: Test) => {
     const directory = failpointsDirectory(t)
-    const backendEnv = failpointsEnv(directory)
-    // Payments of different debtors are recorded with one statement if each needs few writes, and thus few events.
-    const eventTypes = debtor === undefined ? {} : { eventTypes: ['payment.recorded'] as const }
-    const ledger = await openLedger(t, { backendEnv, ...eventTypes })
+    const ledger = await openLedger(t, { backendEnv: failpointsEnv(directory) })
     const { system, databasePath } = ledger
     // The first group is interrupted in the middle (two done, one in progress, one not begun; if the debtors differ,
     // all in progress), and the second after its last payment.

@@ -9,8 +9,8 @@
 import { CompiledQuery } from 'kysely'
 import type { SqliteConnection } from './connection.ts'
 
-/** The maximum number of writes in a batch; a payment needs five. */
-const WRITES_MAX = 8
+/** The maximum number of writes in a batch. A payment needs five, or about ten if an endpoint receives its events. */
+const WRITES_MAX = 16
 
 /** The maximum number of views on a connection. Payments need about ten. */
 const VIEWS_MAX = 100
