@@ -136,7 +136,7 @@ function describe({ name, rows, differing }: CopiedTable) {
 
 /**
  * Throws unless the database exists and has all migrations. Without this check, opening the source for the copy would
- * change it: it would migrate an old database, and would create an SQLite file if the path is wrong.
+ * change it: it would migrate an old database, and would create a SQLite file if the path is wrong.
  */
 async function assertMigrated(url: string): Promise<void> {
   const log = createLogger('cli', 'silent')

@@ -1,4 +1,4 @@
-/** Opens an SQLite file, which only one backend may open, and any number of operators' commands beside it. */
+/** Opens a SQLite file. Only one backend may have the file open, beside any number of operators' commands. */
 import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { sql } from 'kysely'

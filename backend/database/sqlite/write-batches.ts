@@ -19,7 +19,7 @@ export class WriteBatches {
   readonly #writer: SqliteConnection
   /** The insert of each batch, by the texts of its writes; undefined if no trigger can contain them. */
   readonly #inserts = new Map<string, string | undefined>()
-  /** For each insert, the text that inserts any number of rows, whose parameters are one JSON text. */
+  /** For each insert, the text that inserts any number of rows. Its only parameter is a JSON text of all rows. */
   readonly #insertsOfRows = new Map<string, string>()
   /** Writes that have no view yet, by their texts. `createMissingViews` creates the view. */
   readonly #missing = new Map<string, readonly CompiledQuery[]>()
@@ -28,7 +28,7 @@ export class WriteBatches {
     this.#writer = writer
   }
 
-  /** Returns statements with the same effect, in order. */
+  /** Returns one statement that runs the writes if a view for them exists; otherwise the writes themselves. */
   combine(writes: readonly CompiledQuery[]): readonly CompiledQuery[] {
     if (writes.length < 2 || writes.length > WRITES_MAX) return writes
     const texts = writes.map(({ sql }) => sql).join(';\n')
@@ -44,8 +44,8 @@ export class WriteBatches {
   }
 
   /**
-   * Combines statements of different jobs, of which each is the only result of `combine` for its job. The jobs cannot
-   * affect each other, so the order of the statements may change.
+   * Combines the last writes of different jobs. Each job has one statement: the only one that `combine` returned for
+   * it. The jobs cannot affect each other, so the order of the statements may change.
    */
   combineJobs(statements: readonly CompiledQuery[]): readonly CompiledQuery[] {
     const byText = Map.groupBy(statements, ({ sql }) => sql)

@@ -40,7 +40,7 @@ const CONCURRENT_MAX = 32
 /** How long a job is expected to take if no job of its account has ended yet: eight of these run at the same time. */
 const JOB_MS_INITIAL = SLOW_MS / 8
 
-/** The maximum number of accounts of which it is known how long their jobs take. */
+/** The maximum number of accounts in `#jobMs`. */
 const ACCOUNTS_MAX = 1000
 
 /** The value that `AsyncLocalStorage` returns in the work of a job. */
@@ -102,6 +102,7 @@ export class WriteQueue {
     return { ...this.#ended, waiting: this.#waiting.length, pools: [] }
   }
 
+  /** Throws an error with this message if the caller runs inside a job. */
   assertOutside(message: string): void {
     assert(!this.#running.getStore()?.active, message)
   }
@@ -204,8 +205,8 @@ export class WriteQueue {
   }
 
   /**
-   * Removes and returns the next jobs for the group: several jobs of different debtors, which run at the same time, or
-   * another job. Returns none if the group should be committed first.
+   * Removes and returns the next jobs for the group: either jobs of different debtors, which run at the same time, or a
+   * single job without a debtor. Returns none if no job waits, or if the group should be committed before the next job.
    */
   #takeNext(group: readonly QueuedJob[], max: number): QueuedJob[] {
     const jobs: QueuedJob[] = []
@@ -228,7 +229,11 @@ export class WriteQueue {
     return jobs
   }
 
-  /** A job that is probably slow is not accepted if it would delay the responses of another account. */
+  /**
+   * Removes and returns the next job; undefined if there is none or `isAccepted` rejects it. `before` is the last job
+   * of the group, whose response waits until the returned job has ended. A job of another account is therefore not
+   * returned if it is probably slow.
+   */
   #takeOne(
     before: QueuedJob | undefined,
     isAccepted: (job: QueuedJob) => boolean,
@@ -254,7 +259,8 @@ export class WriteQueue {
     for (const [key, ofAccount] of Map.groupBy(outcomes, ({ job }) => keyOf(job.accountId))) {
       const mean = ofAccount.reduce((sum, { ms }) => sum + ms, 0) / ofAccount.length
       // The time of jobs that ran at the same time is shared equally, so a slow job is recognized only when fewer jobs
-      // run with it. The expected time therefore decreases step by step.
+      // run with it. The expected time is therefore lowered in steps: each step at most doubles the number of jobs that
+      // run at the same time.
       const previous = this.#jobMs.get(key) ?? JOB_MS_INITIAL
       const min = Math.min(JOB_MS_INITIAL, previous, SLOW_MS / (2 * outcomes.length))
       this.#jobMs.set(key, Math.max(mean, min))

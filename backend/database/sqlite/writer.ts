@@ -1,5 +1,6 @@
 /**
- * The connection that writes. It runs jobs in one transaction of SQLite. A job that fails undoes only its own writes.
+ * The connection that writes. A job is the work of one caller's transaction. Several jobs run in one transaction of
+ * SQLite. A job that fails leaves no writes behind, and does not undo the writes of other jobs.
  *
  * Jobs that cannot affect each other run at the same time, because the round trips to SQLite's thread take longer than
  * the statements themselves: the reads of these jobs are combined (readers.ts), and so are the writes that they have
@@ -15,7 +16,8 @@ import { WriteBatches } from './write-batches.ts'
 
 /**
  * The maximum number of reads in one statement. It is higher than for reads outside of transactions, because concurrent
- * jobs mostly send reads with the same SQL text at the same time, and none can continue before the others anyway.
+ * jobs mostly send reads with the same SQL text at the same time. Splitting these reads into several statements would
+ * not help any job, because all jobs are committed together.
  */
 const READS_MAX = 64
 
@@ -56,17 +58,18 @@ export class Writer {
 
   /** Begins a transaction. `hasOneJob` is whether only one job will run before the commit. */
   async begin({ hasOneJob }: { readonly hasOneJob: boolean }): Promise<void> {
-    // The views through which writes are combined. In a transaction, they would be removed by a rollback.
+    // The views whose triggers run combined writes (write-batches.ts) are created before the transaction, because a
+    // rollback of the transaction would remove them.
     await this.#batches.createMissingViews()
     await this.#connection.exec('begin immediate')
-    // A savepoint keeps a copy of changed pages, which a single job does not need.
+    // A savepoint keeps a copy of changed pages. For a single job, the transaction itself is rolled back.
     this.#savepoint = hasOneJob ? undefined : new Savepoint(this.#connection)
     this.#mustRollBack = false
   }
 
   /**
-   * Runs the jobs, at the same time if there are several: none of them may depend on a write of another. Throws only if
-   * the transaction cannot continue.
+   * Runs the jobs, at the same time if there are several: none of them may depend on a write of another. An error of a
+   * job is part of its outcome; `run` throws only if the transaction cannot continue.
    */
   async run<J extends Job>(jobs: readonly J[]): Promise<readonly JobOutcome<J>[]> {
     const savepoint = this.#savepoint
@@ -80,8 +83,8 @@ export class Writer {
   }
 
   async commit(): Promise<void> {
-    // The parameter is SQL that runs before the commit. If the only job has failed, its transaction is rolled back, and
-    // an empty one is begun to be committed.
+    // The parameter is SQL that runs before the commit. If the only job has failed, this SQL rolls the transaction back
+    // and begins an empty one, so that there is a transaction to commit.
     await this.#connection.commit(this.#mustRollBack ? 'rollback; begin' : '')
   }
 
@@ -102,13 +105,13 @@ export class Writer {
     this.#assertNoFault()
     if (outcome.status === 'rejected' && connection.hasWritten) {
       if (savepoint === undefined) this.#mustRollBack = true
-      // This fails if SQLite has ended the transaction by itself.
+      // This throws if SQLite has ended the transaction by itself.
       else await savepoint.rollBack()
     }
     return outcomeOf(job, outcome, performance.now() - from)
   }
 
-  /** Returns undefined if the jobs were undone, because they must run one after another. */
+  /** Returns undefined if the jobs were undone. The caller must then run them one after another. */
   async #runConcurrently<J extends Job>(
     jobs: readonly J[],
     savepoint: Savepoint,
@@ -135,7 +138,7 @@ export class Writer {
     const outcomes = await Promise.all(jobs.map(runJob))
     this.#assertNoFault()
     const statements = this.#batches.combineJobs(lastWrites)
-    // A single statement that fails has no effect.
+    // A single statement needs no savepoint, because it has no effect if it fails.
     if (!mustRepeat && statements.length > 1) await createSavepoint()
     for (const statement of statements) mustRepeat ||= await this.#fails(statement)
     if (!mustRepeat) return outcomes
@@ -155,7 +158,7 @@ export class Writer {
   }
 }
 
-/** Runs the job with all of its writes. */
+/** Runs the job, then the writes that it has deferred. */
 async function runToItsEnd(job: Job, connection: JobConnection): Promise<() => void> {
   const settle = await job.run(connection)
   await connection.write(await connection.takeDeferred())
@@ -163,7 +166,8 @@ async function runToItsEnd(job: Job, connection: JobConnection): Promise<() => v
 }
 
 /**
- * Runs the job. If its deferred writes are a single statement, this is added to `lastWrites` instead of being run.
+ * Runs the job, then the writes that it has deferred. If these are a single statement, it is added to `lastWrites`
+ * instead of being run, so that it can be combined with the last writes of other jobs.
  */
 async function runToLastWrite(
   job: Job,
@@ -189,9 +193,10 @@ function outcomeOf<J extends Job>(
 type StatementRunner = Pick<SqliteConnection, 'executeQuery' | 'close'>
 
 /**
- * Returns a view of the connection that starts each statement when the one before has ended. Statements that are sent
- * at the same time would wait for the connection in threads that other connections need. After an error that may have
- * ended the transaction, it runs no more statements, because SQLite would commit each of them alone.
+ * Returns a wrapper of the connection that starts each statement when the one before has ended. Without the wrapper,
+ * statements that are sent at the same time would wait for the connection in threads that other connections need. After
+ * an error that may have ended the transaction, the wrapper runs no more statements, because SQLite would commit each
+ * of them alone.
  */
 function runSerially(connection: SqliteConnection): StatementRunner {
   let last: Promise<unknown> = Promise.resolve()
@@ -232,7 +237,10 @@ function shareTime(count: number): () => number {
 class Savepoint {
   readonly #connection: SqliteConnection
   #exists = false
-  /** Why no savepoint could be created. An earlier one may then still exist, to which nothing must be rolled back. */
+  /**
+   * Why the last savepoint could not be created. An earlier savepoint may then still exist, but a rollback to it would
+   * also undo other jobs, so `rollBack` throws this error instead.
+   */
   #failure: { readonly error: unknown } | undefined
 
   constructor(connection: SqliteConnection) {
