@@ -15,8 +15,9 @@ export interface SessionOptions {
   readonly lockMsMax: number
   readonly readOnly: boolean
   /**
-   * Whether the duration of a statement, the time for which a transaction may be idle, and the time for which a read
-   * waits for a connection are limited. Opening a connection and waiting for a lock always have a limit.
+   * Whether there are limits on the duration of a statement, on the time for which a transaction may be idle, and on
+   * the wait of a read for one of the readers' connections (readers.ts). Other waits always have a limit: for a
+   * connection of the pool, for a new connection, and for a lock.
    */
   readonly hasTimeLimits: boolean
   /**
@@ -46,8 +47,8 @@ export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 const IDLE_IN_TRANSACTION_MS_MAX = 2_500
 
 /**
- * A limit for migrations, copies and exports, which are never idle in a transaction for so long. It replaces a shorter
- * limit of the role. The value 0 (no limit) would not replace it, because the driver does not send 0.
+ * A limit for migrations, copies and snapshots, which are never idle in a transaction for so long. It replaces a
+ * shorter limit of the role. The value 0 (no limit) would not replace it, because the driver does not send 0.
  */
 const DAY_MS = 86_400_000
 
@@ -68,15 +69,18 @@ export function createPool(options: PoolOptions): pg.Pool {
   })
   // Without listeners, a restart of the server would end this process.
   pool.on('error', (error) => options.log.warn({ err: error }, 'idle database connection lost'))
-  pool.on('connect', (client) => client.on('error', (error) => ERRORS.set(client, error)))
+  pool.on('connect', (client) => {
+    client.on('error', (error) => CONNECTION_ERRORS.set(client, error))
+  })
   return pool
 }
 
-/** The errors of connections that ended while no statement was in progress. */
-const ERRORS = new WeakMap<pg.ClientBase, Error>()
+/** The errors of broken connections. Statements in progress fail with the same error; later ones have other errors. */
+const CONNECTION_ERRORS = new WeakMap<pg.ClientBase, Error>()
 
+/** Returns the error that broke the connection of a client of the pool; undefined if it is not broken. */
 export function connectionError(client: pg.ClientBase): Error | undefined {
-  return ERRORS.get(client)
+  return CONNECTION_ERRORS.get(client)
 }
 
 /** Creates a client outside of the pool, for a connection that many reads share. The caller connects it. */
