@@ -18,7 +18,7 @@ import {
   notifyOfRemovedFactor,
   recordFactorAction,
 } from './factors.ts'
-import { deleteRecoveryCodes, insertRecoveryCodes } from './recovery-codes.ts'
+import { deleteRecoveryCodes, regenerateRecoveryCodes } from './recovery-codes.ts'
 import type { Credential } from './relying-party.ts'
 
 /** Limits the data that a browser receives with a challenge. Nobody has so many devices. */
@@ -70,7 +70,7 @@ export async function addPasskey(
   await recordFactorAction(tx, user, 'user.passkey_added', passkey.name, actionContext)
   await notifyOfAddedFactor(tx, user, factor, actionContext)
   const recoveryCodes = isFirstFactor
-    ? await insertRecoveryCodes(tx, userId, actionContext.now)
+    ? await regenerateRecoveryCodes(tx, userId, actionContext.now)
     : undefined
   return { passkey, recoveryCodes }
 }

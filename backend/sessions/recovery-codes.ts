@@ -8,7 +8,7 @@ const RECOVERY_CODES = 10
 const RECOVERY_BYTES = 10
 
 /** Creates new codes and returns them, so that they can be shown once. The previous codes become invalid. */
-export async function insertRecoveryCodes(
+export async function regenerateRecoveryCodes(
   tx: Transaction,
   userId: string,
   now: Date,

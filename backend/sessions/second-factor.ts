@@ -17,7 +17,11 @@ import {
   recordFactorAction,
 } from './factors.ts'
 import { listPasskeys, removePasskey } from './passkeys.ts'
-import { consumeRecoveryCode, deleteRecoveryCodes, insertRecoveryCodes } from './recovery-codes.ts'
+import {
+  consumeRecoveryCode,
+  deleteRecoveryCodes,
+  regenerateRecoveryCodes,
+} from './recovery-codes.ts'
 
 /** Encrypts the secrets of apps. An encrypted secret can be decrypted for its own user only. */
 export interface SecretCipher {
@@ -90,7 +94,7 @@ export async function enableApp(
   await updateApp(tx, userId, enabled, actionContext.now)
   await recordFactorAction(tx, user, 'user.second_factor_enabled', APP.name, actionContext)
   await notifyOfAddedFactor(tx, user, APP, actionContext)
-  return insertRecoveryCodes(tx, userId, actionContext.now)
+  return regenerateRecoveryCodes(tx, userId, actionContext.now)
 }
 
 /** Returns new recovery codes, and invalidates the previous codes. Throws `second_factor_conflict`. */
@@ -104,7 +108,7 @@ export async function replaceRecoveryCodes(
     throw new Problem('second_factor_conflict', 'Your login has no second factor.')
   }
   await recordFactorAction(tx, user, 'user.recovery_codes_replaced', null, actionContext)
-  return insertRecoveryCodes(tx, userId, actionContext.now)
+  return regenerateRecoveryCodes(tx, userId, actionContext.now)
 }
 
 /**
