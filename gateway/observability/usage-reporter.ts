@@ -17,7 +17,10 @@ import type { Logger } from '../../shared/process/log.ts'
 import type { Allowance, RateLimiter } from '../rate-limit/limiter.ts'
 import type { Backends } from '../upstream/backends.ts'
 
-/** With twenty thousand keys in use, which need twenty reports, Settings shows windows that are up to a minute old. */
+/**
+ * Each interval sends one report, with at most 1000 windows. With twenty thousand keys in use, Settings therefore shows
+ * windows that are up to a minute old.
+ */
 const REPORT_INTERVAL_MS = 3_000
 /** The maximum number of entries of each kind that wait to be reported. Further entries are dropped. */
 const PENDING_MAX = 100_000
@@ -99,7 +102,8 @@ export function createUsageReporter(
       batch: ++batch,
       refused: takeFrom(refused).map(([, calls]) => calls),
       errors: takeFrom(errors).map(([, calls]) => calls),
-      // `used` can be greater than the limit, e.g. after the limit was lowered. Settings then shows the limit.
+      // `used` can be greater than the limit after Redis was unavailable or lost a counter, because the counts of
+      // several gateways are then added. Settings shows the limit in this case.
       windows: windows.map(({ keyId, used, limit, endsAt }) => {
         return { key_id: keyId, used: Math.min(used, limit), limit, ends_at: endsAt }
       }),
