@@ -297,7 +297,7 @@ function changedPaymentDetails(
     tone: 'firm',
     title: `How customers pay in ${currency} was changed`,
     opening: [
-      `${by.label} ${newDetails === null ? 'removed' : 'changed'} how customers pay in ${currency}, on ${dateTimeText(created_at)}.`,
+      `${by.label} ${newDetails === null ? 'removed the payment details for' : 'changed how customers pay in'} ${currency}, on ${dateTimeText(created_at)}.`,
       newDetails === null
         ? `Reminders in ${currency} no longer say how to pay.`
         : `Reminders now ask customers to pay ${methods.join(', or ')}.`,

@@ -62,7 +62,7 @@ t.test(
     t.equal((await ben.send('POST', '/settings/payment-details/EUR/remove')).status, 204)
     const removed = await mailNotices()
     t.strictSame(recipients(removed), [ADA])
-    matches(t, removed[0]?.mail.text, containing('ben@acme.nl removed how customers pay in EUR'))
+    matches(t, removed[0]?.mail.text, containing('ben@acme.nl removed the payment details for EUR'))
     const actionContext = { actor: OPERATOR, now: backend.now }
     await engine.testAccount.backend.database.transaction((tx) =>
       changePaymentDetails(

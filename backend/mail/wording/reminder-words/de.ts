@@ -74,6 +74,6 @@ export const DE: ReminderWords = {
       : `Fragen? Antworten Sie einfach auf diese E-Mail oder schreiben Sie an ${replyTo}.`,
   regards: 'Mit freundlichen Grüßen',
   onBehalf: (creditor) =>
-    `Diese E-Mail wurde von Receivables im Auftrag von ${creditor} gesendet. Gläubiger bleibt ${creditor}: Bitte zahlen Sie dorthin, nicht an uns.`,
+    `Diese E-Mail wurde von Receivables im Auftrag von ${creditor} gesendet. Gläubiger bleibt ${creditor}: Bitte zahlen Sie dorthin, nicht an Receivables.`,
   unsubscribe: 'Erinnerungen per E-Mail abbestellen',
 }

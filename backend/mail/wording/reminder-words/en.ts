@@ -72,6 +72,6 @@ export const EN: ReminderWords = {
       : `Questions? Just reply to this e-mail, or write to ${replyTo}.`,
   regards: 'Kind regards,',
   onBehalf: (creditor) =>
-    `This e-mail was sent by Receivables on behalf of ${withFullStop(creditor)} ${creditor} remains the creditor: please pay them, not us.`,
+    `This e-mail was sent by Receivables on behalf of ${withFullStop(creditor)} ${creditor} remains the creditor: please pay them, not Receivables.`,
   unsubscribe: 'Stop reminders by e-mail',
 }

@@ -73,6 +73,6 @@ export const FR: ReminderWords = {
       : `Une question ? Répondez simplement à cet e-mail, ou écrivez à ${replyTo}.`,
   regards: 'Cordialement,',
   onBehalf: (creditor) =>
-    `Cet e-mail a été envoyé par Receivables pour le compte de ${withFullStop(creditor)} Le créancier reste ${creditor} : c’est à lui qu’il faut payer, et non à nous.`,
+    `Cet e-mail a été envoyé par Receivables pour le compte de ${withFullStop(creditor)} Le créancier reste ${creditor} : c’est à lui qu’il faut payer, et non à Receivables.`,
   unsubscribe: 'Ne plus recevoir de rappels par e-mail',
 }

@@ -72,6 +72,6 @@ export const NL: ReminderWords = {
       : `Vragen? Beantwoord dan gewoon deze e-mail, of schrijf naar ${replyTo}.`,
   regards: 'Met vriendelijke groet,',
   onBehalf: (creditor) =>
-    `Deze e-mail is door Receivables verstuurd namens ${withFullStop(creditor)} ${creditor} blijft de schuldeiser: betaal aan hen, niet aan ons.`,
+    `Deze e-mail is door Receivables verstuurd namens ${withFullStop(creditor)} ${creditor} blijft de schuldeiser: betaal aan hen, niet aan Receivables.`,
   unsubscribe: 'Herinneringen per e-mail stoppen',
 }
