@@ -104,7 +104,7 @@ export function measureDatabase(metrics: Metrics, database: OpenDatabase): void 
   )
   metrics.gauge(
     'receivables_backend_database_fault',
-    '1 from a lost transaction until the next commit, and while commits wait for a lost synchronous standby.',
+    '1 after a transaction was lost to an error of the database, until the next commit; also 1 while commits wait for a synchronous standby that does not respond.',
     () => (database.fault === undefined ? 0 : 1),
     { aggregator: 'max' },
   )
@@ -229,7 +229,7 @@ async function readMessages({ read }: DatabaseReader, now: Date): Promise<Queue>
   const oldest = await read
     .selectFrom('messages')
     .select(({ fn }) => fn.min('scheduled_for').as('run_at'))
-    // The second condition implies the first, which a partial index requires.
+    // The condition on the status implies `IS_UNSENT`, which is needed only for its partial index.
     .where(IS_UNSENT)
     .where('status', 'in', ['scheduled', 'approved', 'queued'])
     .where('scheduled_for', '<=', now.toISOString())
