@@ -1,6 +1,6 @@
 /**
  * Sums of amounts. A sum above `SUM_MAX` cannot be represented exactly as a number, and reading it from PostgreSQL
- * would fail. `SUM_MAX` is returned instead of such a sum, so that the account can still be read.
+ * would fail. `SUM_MAX` therefore replaces such a sum, so that responses and pages that show the sum do not fail.
  */
 import { type RawBuilder, sql } from 'kysely'
 

@@ -1,7 +1,7 @@
 /**
- * Copies all records, except derived ones, to a database of the other kind, table by table in the order of their
- * references, and row by row in the order of their keys. An interrupted copy therefore contains the first rows in this
- * order, and the next copy continues after these rows.
+ * Copies all records, except derived ones, to a database of the other kind. Each table is copied after the tables to
+ * which it refers, and the rows of a table are copied in the order of their keys. An interrupted copy therefore
+ * contains the first rows in this order, and the next copy continues after these rows.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Database } from './database.ts'

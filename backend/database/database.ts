@@ -77,9 +77,10 @@ export interface DatabaseOptions {
   readonly url: string
   readonly log: Logger
   /**
-   * A backend migrates the database; a SQLite file accepts only one backend. The other two run beside a backend. An
-   * operator's command rejects a database with pending migrations, and never creates a database: with a wrong
-   * DATABASE_URL, it would otherwise use a new, empty one. A migrator migrates, and its statements have no time limit.
+   * A backend migrates the database; a SQLite file accepts only one backend. An operator's command and a migrator can
+   * run beside a backend. The command rejects a database with pending migrations, and never creates a database: with a
+   * wrong DATABASE_URL, it would otherwise use a new, empty one. A migrator migrates, and its statements have no time
+   * limit.
    */
   readonly openedBy: 'backend' | 'operator' | 'migrator'
   /** How long a transaction may wait for the writer or for a connection; 5000 by default. */

@@ -13,8 +13,8 @@ export interface Stamp {
 }
 
 /**
- * Returns the expressions with which an UPDATE computes the stamp from the row's current values. `at` is the
- * time of the change by the backend's clock.
+ * Returns the expressions with which an UPDATE of a debtor, an invoice, a payment or a message computes the stamp of
+ * the change from the row's current values. `at` is the time of the change by the backend's clock.
  */
 export function stampOf(tx: Transaction, at: string): Stamp {
   const later = isPostgres(tx) ? LATER_ON_POSTGRES : LATER_ON_SQLITE

@@ -37,8 +37,8 @@ export type DebtorChange = Partial<
 >
 
 /**
- * Writes a change to a debtor that the caller has locked, and schedules planning of its reminders. Records
- * `debtor.contactability_changed` for a change of contactability, and `debtor.updated` for any other.
+ * Writes a change to a debtor that the caller has locked, and sets `plan_at`, so that a worker plans its reminders
+ * again. Records `debtor.contactability_changed` for a change of contactability, and `debtor.updated` for any other.
  */
 export async function changeDebtor(
   tx: Transaction,

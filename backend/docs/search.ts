@@ -76,7 +76,10 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '&#39;': "'",
 }
 
-/** Returns the text without tags. Tags inside a line may stand within a word, so only the others become spaces. */
+/**
+ * Returns the text without tags. Inline elements, such as `code`, may be part of a word, so their tags are removed; all
+ * other tags are replaced by spaces.
+ */
 function textOf(markup: string): string {
   return markup
     .replace(/<\/?(?:code|a|em|strong|span)\b[^>]*>/g, '')

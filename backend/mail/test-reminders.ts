@@ -1,4 +1,7 @@
-/** Sends a user a test mail, which is a notice that shows a reminder as a customer would receive it. */
+/**
+ * Sends a user a test mail, which shows a reminder as a customer would receive it. The mail is recorded as a notice,
+ * because it is for a user.
+ */
 import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'

@@ -1,4 +1,7 @@
-/** Sample data for test events. Receivers can recognize it by its ids, which no real record has. */
+/**
+ * Sample data for test events, which receivers recognize by `"test": true`. No real record has an id like those
+ * of the samples, which consist of zeros after the prefix.
+ */
 
 import type { EventType } from '../events/event-types.ts'
 import type { EventData } from '../events/events.ts'

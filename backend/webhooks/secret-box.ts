@@ -1,7 +1,7 @@
 /**
- * Encrypts (seals) secrets for storage with AES-256-GCM. The owner is authenticated with the secret, so that a sealed
- * secret that is copied to another row cannot be decrypted there. A sealed secret contains the id of its key, so that
- * it can still be decrypted after another key was added.
+ * Encrypts (seals) secrets for storage with AES-256-GCM. The ids of the owner are bound to the sealed secret as
+ * associated data, so that a sealed secret that is copied to another row cannot be decrypted there. A sealed secret
+ * contains the id of its key, so that it can still be decrypted after another key was added.
  */
 import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'

@@ -21,7 +21,7 @@ const CLOSED_TOGETHER_MAX = 32
 const HANDSHAKES_SHARE = 1 / 10
 
 export interface ClientConnection {
-  /** The client at the other end of the connection. */
+  /** The client at the other end of the connection. If this is a trusted proxy, it sends the calls of many clients. */
   readonly peer: Client
   /** Whether the connection is still in its TLS handshake. */
   readonly isHandshake: boolean

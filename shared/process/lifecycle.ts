@@ -74,7 +74,8 @@ export interface ProcessOptions<S extends Schema> {
  * Runs until SIGTERM or SIGINT, then drains. A second signal, or a signal before the process listens, ends the process
  * immediately. On SIGHUP, the process again reads the files that settings name. Exit codes: 0 after a drain, `--help`
  * or `--check-config`; 1 if the process failed or did not finish draining; 2 if the arguments or settings are wrong. If
- * the log cannot be written because its reader has stopped, SIGKILL ends the process.
+ * the reader of the log has stopped, so that the rest of the log cannot be written before the exit, the process sends
+ * itself SIGKILL after a short wait (`exitAfterFlush`).
  */
 export async function runProcess<S extends Schema>(options: ProcessOptions<S>): Promise<void> {
   const settings = readCommandLine(options)
@@ -237,7 +238,7 @@ function renderHelp(name: string, description: string, schema: Schema): string {
   return [
     `${description}\n`,
     `Usage: npm run ${name} -- [--check-config] [--help]\n`,
-    'Settings, from the environment (on SIGHUP, the process reads the files again):\n',
+    'Settings, from the environment (on SIGHUP, the process again reads the files that settings name):\n',
     ...settings,
     '',
   ].join('\n')

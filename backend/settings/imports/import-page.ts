@@ -92,7 +92,7 @@ function renderHeaderHelp(): Html {
   return html`<section class="card" aria-labelledby="columns-title"><h2 id="columns-title">Columns</h2>
 <p>Columns are recognized by common headers, such as <code>Invoice number</code>, <code>Customer ID</code>, <code>Invoice date</code>,
 <code>Due date</code>, <code>Amount</code>, <code>Paid on</code>, <code>Customer name</code>, <code>Email</code> and <code>Currency</code>.
-If a header is not recognized, you can choose its column after you check the file. A file that was imported before can be
+If a column is not recognized by its header, you can choose it after you check the file. A file that was imported before can be
 imported again: existing records are not recorded twice.</p></section>`
 }
 
@@ -238,7 +238,7 @@ function renderTotals({ totals }: Comparison): Html {
       ['Paid', money(currency, (sums) => sums.paid)],
       ['Open', money(currency, (sums) => sums.open)],
     ]
-    return html`<table class="keys ledger dense"><caption>${currency}: the file and the account</caption>
+    return html`<table class="keys ledger dense"><caption>Totals in ${currency}: the file compared with the account</caption>
 <thead><tr><th scope="col">Total</th><th scope="col" class="amount">In the file</th><th scope="col" class="amount">In the account</th></tr></thead>
 <tbody>${rows.map(([name, shown]) => row(name, shown(file), shown(service)))}</tbody></table>`
   })}`
