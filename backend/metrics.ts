@@ -29,7 +29,7 @@ export function createRequestMetrics(
   )
   const problems = metrics.counter(
     'receivables_backend_problems_total',
-    'Responses with a problem, by its code.',
+    'Error responses (problem documents), by status and code.',
     ['status', 'code'],
   )
   // Without this zero, the first bug would raise no alert: Prometheus sees no increase in a series that begins with 1.
