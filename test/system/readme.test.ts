@@ -78,7 +78,7 @@ const known = new Map<string, string>([
   ['password', /admin@demo\.example {2}(\S+)/.exec(welcome)?.[1] ?? ''],
 ])
 /** Matches commands whose effect a shell keeps for later commands. */
-const KEPT = /^(?:export|alias) /
+const KEPT = /^(?:export |\w+\(\) \{)/
 const keptLines: string[] = []
 
 /** Runs the command with the values that earlier commands printed. Resolves with its output. */
