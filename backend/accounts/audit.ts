@@ -6,7 +6,7 @@ import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
 import {
   equals,
-  indexableColumn,
+  filterColumn,
   orderOf,
   type Page,
   withinBounds,
@@ -183,9 +183,9 @@ export async function listAudit(
     .where((eb) =>
       eb.and([
         ...equals('account_id', accountId),
-        ...equals(indexableColumn(page, 'actor_label'), actor),
-        ...equals(indexableColumn(page, 'action'), action),
-        ...equals(indexableColumn(page, 'subject_id'), subjectId),
+        ...equals(filterColumn(page, 'actor_label'), actor),
+        ...equals(filterColumn(page, 'action'), action),
+        ...equals(filterColumn(page, 'subject_id'), subjectId),
         ...withinSorted(page, createdSince, createdBefore),
         ...withinBounds(page),
       ]),
@@ -203,10 +203,10 @@ export async function listAudit(
 function indexesFor(
   sort: string,
   { actor, action, subjectId }: AuditFilters,
-): Pick<Page, 'onlyIndexes'> {
-  if (subjectId !== undefined) return { onlyIndexes: ['subject_id'] }
-  if (actor !== undefined) return { onlyIndexes: ['actor_label', 'action', sort] }
-  return action === undefined ? {} : { onlyIndexes: ['action', sort] }
+): Pick<Page, 'indexableColumns'> {
+  if (subjectId !== undefined) return { indexableColumns: ['subject_id'] }
+  if (actor !== undefined) return { indexableColumns: ['actor_label', 'action', sort] }
+  return action === undefined ? {} : { indexableColumns: ['action', sort] }
 }
 
 /** Returns undefined if the account has no such entry. */

@@ -13,8 +13,8 @@ import { recordEvent } from '../events/events.ts'
 import {
   equals,
   equalsLiteral,
+  filterColumn,
   ignoreSortIndexIfFiltered,
-  indexableColumn,
   type Page,
   type PageBounds,
   type PageVariant,
@@ -291,18 +291,18 @@ type Variant = PageVariant & { readonly status: string | undefined }
 const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const page = pageWithBounds(variant, filters)
   // Few debtors have the same e-mail address, so finding and sorting them is faster than reading the list in its order.
-  const pageToSort = ignoreSortIndexIfFiltered(page, { otherFilters: [filters.email] })
-  return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, pageToSort, [
+  const pageWithSortHint = ignoreSortIndexIfFiltered(page, { otherFilters: [filters.email] })
+  return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, pageWithSortHint, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
     ...equals('email', filters.email),
     ...equalsLiteral(
-      indexableColumn(page, 'status', { unlessFilteredBy: [filters.email, filters.nameFrom] }),
+      filterColumn(page, 'status', { unlessFilteredBy: [filters.email, filters.nameFrom] }),
       variant.status,
     ),
-    ...within(indexableColumn(page, 'name_search'), filters.nameFrom, filters.nameBefore),
-    ...withinBounds(pageToSort),
+    ...within(filterColumn(page, 'name_search'), filters.nameFrom, filters.nameBefore),
+    ...withinBounds(pageWithSortHint),
   ])
 })
 

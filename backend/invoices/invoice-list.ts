@@ -11,12 +11,12 @@ import {
   type Condition,
   equals,
   equalsLiteral,
+  filterColumn,
   ignoreSortIndexIfFiltered,
-  indexableColumn,
   isAnyDefined,
-  isIndexable,
   isInLiterals,
   literally,
+  mayUseIndexOf,
   orderOf,
   type Page,
   type PageBounds,
@@ -122,24 +122,24 @@ type Variant = PageVariant & { readonly [F in LiteralFilter]: InvoiceFilters[F] 
 const readInvoices = preparedPage((reader: Reader, values: Values, variant: Variant) => {
   const filters = { ...values, ...variant }
   const page = pageWithBounds(variant, values)
-  const pageToSort = ignoreSortIndexIfFiltered(page, { debtorId: filters.debtor_id })
-  const unlessOneDebtor = { unlessFilteredBy: [filters.debtor_id] }
+  const pageWithSortHint = ignoreSortIndexIfFiltered(page, { debtorId: filters.debtor_id })
+  const unlessFilteredByDebtor = { unlessFilteredBy: [filters.debtor_id] }
   const isByDueDate =
-    usesDueDate(filters, page.sort) && isIndexable(page, 'due_date', unlessOneDebtor)
-  return selectPage<InvoiceRow>(reader, 'invoices', INVOICE_COLUMNS, pageToSort, [
+    usesDueDate(filters, page.sort) && mayUseIndexOf(page, 'due_date', unlessFilteredByDebtor)
+  return selectPage<InvoiceRow>(reader, 'invoices', INVOICE_COLUMNS, pageWithSortHint, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
     ...equals('debtor_id', filters.debtor_id),
     ...equals('number', filters.number),
-    ...isInLiterals(indexableColumn(page, 'status', unlessOneDebtor), filters.status),
+    ...isInLiterals(filterColumn(page, 'status', unlessFilteredByDebtor), filters.status),
     ...literally(isUnpaid(filters.status) && isByDueDate ? IS_UNPAID : undefined),
     ...equalsLiteral(
-      indexableColumn(page, 'currency', { unlessFilteredBy: [filters.debtor_id, filters.status] }),
+      filterColumn(page, 'currency', { unlessFilteredBy: [filters.debtor_id, filters.status] }),
       filters.currency,
     ),
     ...matchesOverdue(filters),
-    ...withinBounds(pageToSort),
+    ...withinBounds(pageWithSortHint),
   ])
 })
 
@@ -168,16 +168,18 @@ function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
 }
 
 /**
- * Scanning open invoices in the order of creation would be slow, because many of them are not overdue. Two indexes
- * are read instead. The first contains, in the order of creation, the invoices that `overdue-events.ts` has marked as
- * announced. The second contains all other invoices by due date; only a few of them are overdue.
+ * Scanning unpaid invoices in the order of creation would be slow, because many of them are not overdue. Two indexes of
+ * unpaid invoices are read instead. The first contains, in the order of creation, those whose event
+ * `invoice.overdue` has been recorded (`overdue_announced`). The second contains the others by due date; only a few of
+ * these are overdue.
  */
 const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageVariant) => {
   const { accountId, today, created_since, created_before } = values
   const page = pageWithBounds(variant, values)
-  const pageToSort: Page = { ...page, ignoresSortIndex: true }
-  // Sorting by due date last does not change the order, because ids are unique. It makes SQLite, which has no
-  // statistics, use the index of announced invoices, because the index of all invoices contains no due date.
+  const pageWithoutSortIndex: Page = { ...page, ignoresSortIndex: true }
+  // `due_date` after the id does not change the order, because ids are unique. It only keeps SQLite, which has no
+  // statistics, from using the index of all invoices: that index contains no due date, unlike the one of announced
+  // invoices.
   const dueDateLast = sql`due_date ${sql.raw(page.direction)}`
   const selectIds = (announced: 0 | 1, idPage: Page, dueDate: Column) =>
     reader
@@ -200,12 +202,14 @@ const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageV
     .selectFrom(selectIds(1, page, UNINDEXED_DUE_DATE).as('announced'))
     .select('id')
     .unionAll(
-      reader.selectFrom(selectIds(0, pageToSort, 'due_date').as('unannounced')).select('id'),
+      reader
+        .selectFrom(selectIds(0, pageWithoutSortIndex, 'due_date').as('unannounced'))
+        .select('id'),
     )
   return reader
     .selectFrom('invoices')
     .select(INVOICE_COLUMNS)
     .where('id', 'in', ids)
-    .orderBy(orderOf(pageToSort))
+    .orderBy(orderOf(pageWithoutSortIndex))
     .limit(sql.lit(page.fetch))
 })

@@ -24,8 +24,8 @@ export interface PageVariant {
   readonly fetch: number
   /** Makes the database find rows by a filter and sort them, see `ignoreSortIndexIfFiltered`. */
   readonly ignoresSortIndex?: true
-  /** The only columns that the database may look up in an index; by default, it chooses. See `indexableColumn`. */
-  readonly onlyIndexes?: readonly string[]
+  /** The only columns whose indexes the database may use; by default, it chooses. See `filterColumn`. */
+  readonly indexableColumns?: readonly string[]
 }
 
 /** The positions `after` and `end` of a page as values for `preparedPage`; a missing position has no members. */
@@ -99,8 +99,8 @@ export function orderOf(page: Page) {
   return sql`${sortOf(page)} ${order}, id ${order}`
 }
 
-function sortOf({ sort, ignoresSortIndex, onlyIndexes = [sort] }: Page) {
-  return ignoresSortIndex || !onlyIndexes.includes(sort) ? unindexed(sort) : sql.ref(sort)
+function sortOf({ sort, ignoresSortIndex, indexableColumns = [sort] }: Page) {
+  return ignoresSortIndex || !indexableColumns.includes(sort) ? unindexed(sort) : sql.ref(sort)
 }
 
 /** A column or an expression. */
@@ -127,25 +127,25 @@ interface MoreSelectiveFilters {
   readonly unlessFilteredBy?: readonly unknown[]
 }
 
-/** Returns the column for a condition, or `unindexed(column)` if the database must not look it up in an index. */
-export function indexableColumn(
+/** Returns the column for the condition of a filter, or `unindexed(column)` if its index must not be used. */
+export function filterColumn(
   page: PageVariant,
   column: string,
   filters?: MoreSelectiveFilters,
 ): Column {
-  return isIndexable(page, column, filters) ? column : unindexed(column)
+  return mayUseIndexOf(page, column, filters) ? column : unindexed(column)
 }
 
 /**
- * Whether the database may look up the column in an index. If the page has `onlyIndexes`, the database may look up only
- * these columns. Otherwise, it may look up the column unless a value of `unlessFilteredBy` is defined.
+ * Whether the database may use the index of the column. If the page has `indexableColumns`, it may use only the indexes
+ * of these columns. Otherwise, it may use the index unless a value of `unlessFilteredBy` is defined.
  */
-export function isIndexable(
-  { onlyIndexes }: PageVariant,
+export function mayUseIndexOf(
+  { indexableColumns }: PageVariant,
   column: string,
   { unlessFilteredBy = [] }: MoreSelectiveFilters = {},
 ): boolean {
-  return onlyIndexes ? onlyIndexes.includes(column) : !isAnyDefined(...unlessFilteredBy)
+  return indexableColumns ? indexableColumns.includes(column) : !isAnyDefined(...unlessFilteredBy)
 }
 
 function expressionOf(column: Column): Expression<unknown> {
@@ -259,7 +259,7 @@ export function withinTimes(filters: AnyTimeFilters, page: Page): Condition[] {
   return timeRangesOf(filters).flatMap(([column, since, before]) =>
     column === page.sort
       ? withinSorted(page, since, before)
-      : within(indexableColumn(page, column), since, before),
+      : within(filterColumn(page, column), since, before),
   )
 }
 
@@ -270,7 +270,7 @@ export function withinTimes(filters: AnyTimeFilters, page: Page): Condition[] {
 export function withinSorted(page: Page, since: Value, before: Value): Condition[] {
   const { sort, direction, after, end } = page
   const [low, high] = direction === 'asc' ? [after, end] : [end, after]
-  const column = indexableColumn(page, sort)
+  const column = filterColumn(page, sort)
   return within(column, low ? undefined : since, high ? undefined : before)
 }
 

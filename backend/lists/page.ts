@@ -119,7 +119,7 @@ export async function readPage<
  */
 async function readByStatistics<Row>({ scanned, filters, readPart }: Scan<Row>, page: Page) {
   const columns = [scanned, ...filters].map(({ column }) => column)
-  return await readPart({ ...page, onlyIndexes: [page.sort, ...columns] })
+  return await readPart({ ...page, indexableColumns: [page.sort, ...columns] })
 }
 
 interface Scan<Row> {
@@ -153,9 +153,16 @@ async function scanAndCount<Row extends { readonly id: string }>(
     )
     // All matches of this filter are counted, so there are few enough to sort.
     const selective = uncounted.find(({ sections }) => sections.length === 0)
-    if (selective !== undefined) return await readPart({ ...page, onlyIndexes: [selective.column] })
+    if (selective !== undefined)
+      return await readPart({ ...page, indexableColumns: [selective.column] })
     const end = await findPosition(reader, accountTable, { ...rest, ...scanned }, count)
-    add(await readPart({ ...rest, onlyIndexes: [page.sort, scanned.column], ...(end && { end }) }))
+    add(
+      await readPart({
+        ...rest,
+        indexableColumns: [page.sort, scanned.column],
+        ...(end && { end }),
+      }),
+    )
     if (end === undefined || found.size >= page.fetch) {
       return [...found.values()].slice(0, page.fetch)
     }
@@ -355,7 +362,7 @@ export function selectPage<Row>(
     .where((eb) => eb.and([...conditions]))
     .orderBy(orderOf(page))
     .limit(sql.lit(page.fetch))
-  const isReadInOrder = page.onlyIndexes?.includes(page.sort) ?? true
+  const isReadInOrder = page.indexableColumns?.includes(page.sort) ?? true
   if (isReadInOrder) return found.select(selected).$castTo<Row>()
   // Sorting ids takes a fraction of the time of sorting whole rows.
   return reader

@@ -7,11 +7,11 @@ import type { MessageHtmlRow, MessageRow } from '../database/tables.ts'
 import {
   equals,
   equalsLiteral,
+  filterColumn,
   ignoreSortIndexIfFiltered,
-  indexableColumn,
-  isIndexable,
   isInLiterals,
   literally,
+  mayUseIndexOf,
   type Page,
   type PageBounds,
   type PageVariant,
@@ -75,7 +75,7 @@ type Variant = PageVariant & { readonly [F in LiteralFilter]: MessageFilters[F] 
 const readMessages = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const { accountId } = filters
   const page = pageWithBounds(variant, filters)
-  const pageToSort = ignoreSortIndexIfFiltered(page, {
+  const pageWithSortHint = ignoreSortIndexIfFiltered(page, {
     debtorId: filters.debtor_id,
     otherFilters: [filters.invoice_id],
   })
@@ -83,8 +83,8 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
   // filters by both status and stage, the index of status matches fewer messages.
   const selective = [filters.debtor_id, filters.invoice_id]
   const usesChannelIndex =
-    isRare(variant.channel) && isIndexable(page, 'channel', { unlessFilteredBy: selective })
-  return selectPage<MessageRow>(reader, 'messages', MESSAGE_COLUMNS, pageToSort, [
+    isRare(variant.channel) && mayUseIndexOf(page, 'channel', { unlessFilteredBy: selective })
+  return selectPage<MessageRow>(reader, 'messages', MESSAGE_COLUMNS, pageWithSortHint, [
     ...equals('account_id', accountId),
     ...withinTimes(filters, page),
     ...equals('debtor_id', filters.debtor_id),
@@ -92,15 +92,15 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     ...equalsLiteral('channel', variant.channel),
     ...literally(usesChannelIndex ? IS_RARE_CHANNEL : undefined),
     ...equalsLiteral(
-      indexableColumn(page, 'stage', { unlessFilteredBy: [...selective, variant.statuses] }),
+      filterColumn(page, 'stage', { unlessFilteredBy: [...selective, variant.statuses] }),
       variant.stage,
     ),
     ...isInLiterals(
-      indexableColumn(page, 'status', { unlessFilteredBy: selective }),
+      filterColumn(page, 'status', { unlessFilteredBy: selective }),
       variant.statuses,
     ),
     ...equalsLiteral('suppression_reason', variant.suppression_reason),
-    ...withinBounds(pageToSort),
+    ...withinBounds(pageWithSortHint),
   ])
 })
 

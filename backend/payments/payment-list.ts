@@ -9,8 +9,8 @@ import {
   type Condition,
   equals,
   equalsLiteral,
+  filterColumn,
   ignoreSortIndexIfFiltered,
-  indexableColumn,
   latestOf,
   type Page,
   type PageBounds,
@@ -72,25 +72,25 @@ type Variant = PageVariant & { readonly currency: string | undefined }
 const readPayments = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const { accountId } = filters
   const page = pageWithBounds(variant, filters)
-  const pageToSort = ignoreSortIndexIfFiltered(page, {
+  const pageWithSortHint = ignoreSortIndexIfFiltered(page, {
     debtorId: filters.debtor_id,
     otherFilters: [filters.invoice_id],
   })
-  return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, pageToSort, [
+  return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, pageWithSortHint, [
     ...equals('account_id', accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
     ...equals('debtor_id', filters.debtor_id),
     ...paysInvoice(accountId, filters.invoice_id),
     ...equalsLiteral(
-      indexableColumn(page, 'currency', {
+      filterColumn(page, 'currency', {
         unlessFilteredBy: [filters.debtor_id, filters.invoice_id],
       }),
       variant.currency,
     ),
     ...within('received_on', filters.received_since, filters.received_before),
     ...equals('idempotency_key', filters.idempotency_key),
-    ...withinBounds(pageToSort),
+    ...withinBounds(pageWithSortHint),
   ])
 })
 
