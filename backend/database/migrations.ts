@@ -130,7 +130,7 @@ export async function prepareSchema(
     }
   } else if (!mayMigrate) {
     throw new Error(
-      'The database does not contain the tables of this service. Check the settings DATABASE_URL and DATA_DIR, or the option that names it. If the database is new, start a backend first, or run: npm run -s cli -- migrate',
+      'The database does not contain the tables of this service. Check DATABASE_URL and DATA_DIR, or the option of the command that names the database. If the database is new, start a backend first, or run: npm run -s cli -- migrate',
     )
   }
   return target.exclusively(async () => {

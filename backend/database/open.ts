@@ -31,7 +31,7 @@ export function describeDatabase(url: string): string {
   return `PostgreSQL, ${pathname.slice(1)} at ${servers.map(describeServer).join(' or ')} as ${username}`
 }
 
-/** Returns the path in a `sqlite:` URL. Throws `SettingsError` for any other URL. */
+/** Returns the path in a `sqlite:` URL. Throws `SettingsError` for any other URL, and for `sqlite::memory:`. */
 export function sqlitePath(url: string): string {
   const [, path = ''] = /^sqlite:(.+)$/.exec(url) ?? []
   if (path !== '' && path !== ':memory:') return resolve(path)

@@ -13,7 +13,7 @@ import {
 import type { InvoiceRecord, PaymentRecord, ServiceRecords } from './records.ts'
 
 /** A row of the file of which the service does not have the invoice, the payment or both. */
-export interface IncompleteRow {
+export interface RowToRecord {
   readonly invoice: LedgerInvoice
   /** The id of the invoice in the service; undefined if the service does not have the invoice. */
   readonly invoiceId: string | undefined
@@ -41,7 +41,7 @@ export interface Totals {
 export interface Comparison {
   /** The customers that the service does not have, if an invoice of theirs is missing too. */
   readonly missingCustomers: readonly LedgerCustomer[]
-  readonly incompleteRows: readonly IncompleteRow[]
+  readonly incompleteRows: readonly RowToRecord[]
   readonly differences: readonly Difference[]
   /** The totals by currency. The sums of the service include only records that are also in the file. */
   readonly totals: ReadonlyMap<string, { readonly file: Totals; readonly service: Totals }>
@@ -59,7 +59,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
   const findRecord = invoiceFinder(records.invoices)
   const payments = new Map(records.payments.map((payment) => [payment.external_id, payment]))
 
-  const incompleteRows: IncompleteRow[] = []
+  const incompleteRows: RowToRecord[] = []
   const differences: Difference[] = []
   const totals = new Map<string, { file: Totals; service: Totals }>()
   const found = new Set<string>()

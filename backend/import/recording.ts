@@ -1,4 +1,4 @@
-/** Creates the records that a file contains as the API does, and corrects records as Settings does. */
+/** Creates the records of a file in the same way as the API, and corrects records in the same way as Settings. */
 import { getAccount } from '../accounts/accounts.ts'
 import type { ActionContext } from '../accounts/audit.ts'
 import { todayIn } from '../calendar/calendar.ts'
@@ -14,7 +14,7 @@ import { changeDebtorDetails } from '../reminders/reminder-content.ts'
 import { validateBody } from '../validation/body.ts'
 import type { KnownCustomer } from './account-records.ts'
 import { debtorBodyOf, invoiceBodyOf, paymentBodyOf } from './bodies.ts'
-import { type IncompleteRow, invoiceFinder } from './comparison.ts'
+import { invoiceFinder, type RowToRecord } from './comparison.ts'
 import type { LedgerCustomer, LedgerInvoice } from './ledger.ts'
 import type { InvoiceRecord } from './records.ts'
 import type { ImportedRecord } from './take-back-plan.ts'
@@ -52,7 +52,7 @@ export async function recordCustomer(
 export async function recordInvoice(
   tx: Transaction,
   { account, actionContext, chaseOverdue }: ImportContext,
-  { invoice, invoiceId, paymentMissing }: IncompleteRow,
+  { invoice, invoiceId, paymentMissing }: RowToRecord,
 ): Promise<ImportedRecord[]> {
   const { id: accountId, timezone } = account
   const { now, actor } = actionContext
@@ -121,8 +121,8 @@ export function findCorrections(
   const dueDateCorrections = invoices.flatMap((invoice): FoundCorrection[] => {
     const record = findRecord(invoice)
     const { dueOn } = invoice
-    // Only an invoice that an import has created under this external id is changed. The record may have another
-    // external id, if it was found by its id or its number.
+    // Only an invoice with the external id that an import gives it is changed. `findRecord` may also have found one
+    // with another external id, by its id or its number.
     if (record?.external_id !== invoice.externalId) return []
     const isOpen = record?.status === 'open' || record?.status === 'partially_paid'
     if (!isOpen || dueOn === undefined) return []

@@ -243,7 +243,7 @@ const readInvoices = prepared(
       .where('id', 'in', ids),
 )
 
-/** Like `findInvoices`, but reads the lines of several invoices only if a webhook event may need them. */
+/** Like `findInvoices`; but if there are several ids, reads the lines only if a webhook event may need them. */
 export async function findInvoicesToSettle(
   reader: Reader,
   accountId: string,

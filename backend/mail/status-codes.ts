@@ -43,7 +43,7 @@ export function failureCauseOf(
     // In a reply to RCPT TO, a policy code (7.x) concerns the sender, which is us: relaying denied, login required.
     return phase === 'recipient' && subjectAndDetail.startsWith('7.')
       ? 'denied'
-      : // The first number is that of the reply code, in case the two contradict each other.
+      : // The reply code begins with 5, so the class is 5, even if the enhanced code begins with another number.
         bounceTypeOf(`5.${subjectAndDetail}`)
   }
   // Without a reason, a rejection of the text does not show that the address is invalid.

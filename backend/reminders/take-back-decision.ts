@@ -72,7 +72,8 @@ async function withdrawApproval(
     `${actionContext.actor.label} took the approval back`,
     actionContext.now,
   )
-  // The send check applies the safety rails again, and writes the text again in case the wording has changed.
+  // The send check, which also runs for messages that await approval, soon applies the safety rails again, and writes
+  // the text again in case the wording has changed.
   await tx
     .updateTable('reminders')
     .set({ approved_hash: null, run_at: actionContext.now.toISOString() })

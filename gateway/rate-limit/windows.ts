@@ -28,7 +28,7 @@ export interface Window {
   endsAt: number
   /** The part of `used` that this process counted by itself and has not yet reported to the store. */
   unreported: number
-  /** Whether the window has changed since `takeChanged` last returned it. */
+  /** Whether the window has changed since `takeChanged` last returned it for a usage report. */
   isChanged: boolean
 }
 
@@ -38,11 +38,14 @@ export interface LocalWindows {
   /** Returns the open window of a key; opens a window if there is none. */
   open(keyId: string, limit: number): Window
   /**
-   * Sets the window to the count of the shared store. The count does not include calls that this process
-   * has counted by itself since the request to the store; they stay unreported.
+   * Sets the window to the count of the shared store, plus the calls that are still unreported. The caller has already
+   * subtracted the calls that this count includes from `unreported`.
    */
   set(keyId: string, used: number, limit: number, endsAt: number): void
-  /** Returns at most `max` windows that have changed since this method last returned them. */
+  /**
+   * Returns, for the usage report to the backend, at most `max` windows that have changed since this method last
+   * returned them.
+   */
   takeChanged(max: number): readonly Window[]
   close(): void
 }
@@ -58,7 +61,7 @@ export function createLocalWindows(now: () => number): LocalWindows {
   const sweep = setInterval(() => {
     const time = now()
     for (const [keyId, { endsAt }] of windows) if (endsAt <= time) windows.delete(keyId)
-    // Ended windows need not be reported. Without this, they would accumulate while no report succeeds.
+    // Usage reports need no ended windows. Without this, they would accumulate while no usage report succeeds.
     changed = changed.filter(({ endsAt }) => endsAt > time)
   }, SWEEP_MS)
   sweep.unref()

@@ -46,8 +46,8 @@ export function createId(prefix: IdPrefix): string {
 }
 
 /**
- * Returns the time at which the id was created. If the clock was set back meanwhile, the time is later than that: ids
- * of one process increase nevertheless.
+ * Returns the time in the id: the time of its creation or, if the clock had been set back before, a later time, because
+ * the ids of a process always increase.
  */
 export function timeOfId(id: string): Date {
   return new Date(decodeTime(id.slice(id.indexOf('_') + 1)))

@@ -106,7 +106,7 @@ export class SqliteReaders implements DatabaseConnection {
     await Promise.all(this.#all.map((connection) => connection.close()))
   }
 
-  /** Starts no reads until `resume` is called, but for `PAUSE_MS_MAX` at most. */
+  /** Starts no reads until `resume` is called or `PAUSE_MS_MAX` have passed. */
   pause(): void {
     this.#pauseTimer ??= setTimeout(() => this.resume(), PAUSE_MS_MAX)
   }
@@ -170,7 +170,8 @@ export class SqliteReaders implements DatabaseConnection {
   async #query(reader: ReaderConnection, sql: string, isPage: boolean, reads: readonly Read[]) {
     const { distinct, distinctIndexes } = distinctReads(reads.map(({ parameters }) => parameters))
     const [first = []] = distinct
-    // The statement for two lists of parameters serves any larger number, but that for pages contains each page.
+    // A statement for several lists of parameters serves any number of them, so 2 means several. A statement for pages
+    // contains a subquery for each page, so it serves this number only.
     const count = isPage ? distinct.length : Math.min(distinct.length, 2)
     const { sql: text, toRow } =
       this.#statements.get(cacheKey(sql, count)) ??
@@ -224,7 +225,10 @@ function cacheKey(sql: string, count: number): string {
   return `${count} ${sql}`
 }
 
-/** Returns the names of the columns. Joins the query to a constant row, so that there is a row that has them. */
+/**
+ * Returns the names of the columns. They are the keys of a returned row. The query may return none, so it is joined to
+ * a constant row.
+ */
 async function columnsOf(
   reader: ReaderConnection,
   sql: string,

@@ -258,9 +258,9 @@ export class WriteQueue {
   #recordDurations(outcomes: readonly JobOutcome<QueuedJob>[]): void {
     for (const [key, ofAccount] of Map.groupBy(outcomes, ({ job }) => keyOf(job.accountId))) {
       const mean = ofAccount.reduce((sum, { ms }) => sum + ms, 0) / ofAccount.length
-      // The time of jobs that ran at the same time is shared equally, so a slow job is recognized only when fewer jobs
-      // run with it. The expected time is therefore lowered in steps: each step at most doubles the number of jobs that
-      // run at the same time.
+      // Jobs that ran at the same time are each assigned an equal share of the time, so a slow job among many looks
+      // fast. The expected time therefore never falls so far that more than twice as many jobs would run together next
+      // time.
       const previous = this.#jobMs.get(key) ?? JOB_MS_INITIAL
       const min = Math.min(JOB_MS_INITIAL, previous, SLOW_MS / (2 * outcomes.length))
       this.#jobMs.set(key, Math.max(mean, min))

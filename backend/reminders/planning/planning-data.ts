@@ -185,7 +185,7 @@ function readOpenInvoices(reader: Reader, debtorIds: readonly string[]) {
     .execute()
 }
 
-/** A stage that already has a message in the current cycle of the invoice, and the status of the message. */
+/** A stage that already has a message in the current `chasing_cycle` of the invoice, and the status of the message. */
 interface TakenStage {
   readonly debtor_id: string
   readonly invoice_id: string

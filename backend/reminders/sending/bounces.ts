@@ -21,9 +21,9 @@ export interface Bounce {
 const RETRY_AFTER_HOURS = [0.5, 11.5, 36]
 
 /**
- * After a permanent rejection, the message becomes `bounced` and its address is suppressed. After a transient
- * rejection, the message becomes `queued` again and is retried or, if it is obsolete, becomes `bounced`. `detail` is
- * null if the debtor was erased.
+ * After a permanent rejection, or a transient one of the last retry, the message becomes `bounced` and its address is
+ * suppressed. After any other transient rejection, the message becomes `queued` again and is retried or, if it is
+ * obsolete, becomes `bounced`. `detail` is null if the debtor was erased.
  */
 export async function bounceMessage(
   tx: Transaction,
@@ -45,8 +45,8 @@ export async function bounceMessage(
   await setNextRun(tx, message.id, null)
   await changeMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
   const { account_id: accountId, id: messageId, recipient: address } = message
-  // After a transient rejection, only an obsolete message gets here. Its address may be valid, so it is not suppressed,
-  // and further reminders can be planned.
+  // If the message could have been retried, it gets here because it is obsolete. Its address may be valid, so it is not
+  // suppressed, and further reminders can be planned.
   if (retryAfterHours !== undefined) await replanDebtor(tx, accountId, message.debtor_id, now)
   else if (address !== null) {
     const suppression = { accountId, address, reason: 'bounced', detail, messageId } as const

@@ -39,8 +39,8 @@ export async function ensureText(
   now: Date,
 ): Promise<MessageRow> {
   const { message, reminder } = input
-  // If the message requires approval, its text is approved by now and must not change. If an earlier attempt may have
-  // arrived, the recipient must recognize the second mail as the same one.
+  // The message is about to be sent, so if it requires approval, its text has been approved and must not change. If an
+  // earlier attempt may have arrived, the recipient must recognize the second mail as the same one.
   const isFixed = message.approval_required === 1 || reminder.unknown_outcomes > 0
   const isOutdated = message.days_past_due !== daysPastDueOf(input, now)
   const mustWrite = message.body === null || (isOutdated && !isFixed)
@@ -64,7 +64,7 @@ export async function writeText(
   const { id, account_id: accountId } = message
   const today = account.workingTimeOf(debtor).dayOf(now)
   const paymentUrls = await readPaymentUrls(tx, facts)
-  const paymentDetails = await readShownPaymentDetails(tx, input)
+  const paymentDetails = await readCurrentPaymentDetails(tx, input)
   const invoices = facts.invoices.map((invoice) => ({
     ...invoice,
     daysPastDue: daysBetween(invoice.dueDate, today),
@@ -124,11 +124,11 @@ export async function showsOutdatedPaymentDetails(
   shownDigest: string | null,
 ): Promise<boolean> {
   if (input.message.body === null) return false
-  return paymentDetailsDigest(await readShownPaymentDetails(tx, input)) !== shownDigest
+  return paymentDetailsDigest(await readCurrentPaymentDetails(tx, input)) !== shownDigest
 }
 
-/** Reads the account's payment details for the currencies of the message. */
-async function readShownPaymentDetails(
+/** Reads the account's current payment details for the currencies of the message. */
+async function readCurrentPaymentDetails(
   tx: Transaction,
   { message, facts }: MessageToWrite,
 ): Promise<PaymentDetails[]> {

@@ -20,7 +20,7 @@ import {
   recordInvoice,
 } from '../../import/recording.ts'
 import type { ImportedRecord } from '../../import/take-back-plan.ts'
-import { beginStep } from '../shell/page-request.ts'
+import { startTimeLimit } from '../shell/page-request.ts'
 
 /** The import stops after a step with this many rejected records, because they usually have the same cause. */
 const REJECTED_MAX = 100
@@ -130,7 +130,7 @@ type Kind = keyof StepResult['recorded']
  * `REJECTED_MAX` records were rejected.
  */
 function createStep({ database, clock, importId, importContext }: StepOptions) {
-  const isStepOver = beginStep(clock, importContext.actionContext.now)
+  const isStepOver = startTimeLimit(clock, importContext.actionContext.now)
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }
   const rejected: RejectedRecord[] = []
   let attemptedAll = true

@@ -21,10 +21,10 @@ import {
 import { notFound, rejectIfReadOnly } from '../shell/faults.ts'
 import { listOf, pageOf, parseListQuery } from '../shell/list-query.ts'
 import {
-  beginStep,
   type SessionPage,
   type SessionRequest,
   type SettingsDeps,
+  startTimeLimit,
 } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { IMPORTS_PATH, renderImport, renderImports } from './past-imports-page.ts'
@@ -100,7 +100,7 @@ async function takeBackRecords(
 ) {
   const { database, clock } = deps
   const { steps: groups } = await readPlan(database, row)
-  const isTimeOver = beginStep(clock, actionContext.now)
+  const isTimeOver = startTimeLimit(clock, actionContext.now)
   if (groups.length > 0)
     await database.transaction((tx) => auditTakeBack(tx, row, groups, actionContext))
   let done = 0

@@ -64,7 +64,7 @@ export interface Preview<Loaded, Input> {
 
 /**
  * The labels that replace field names in the errors of the API's validation. A person cannot cause such errors in the
- * other fields: the form offers only valid values, or words the errors itself.
+ * other fields: the form offers only valid values, or has error texts of its own.
  */
 const LABELS: Labels = {
   received_on: 'Received on',

@@ -12,10 +12,10 @@ import { rejectIfReadOnly } from '../shell/faults.ts'
 import { renderCsrfField, renderPage } from '../shell/layout.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
 import {
-  beginStep,
   type SessionPage,
   type SessionRequest,
   type SettingsDeps,
+  startTimeLimit,
 } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
@@ -72,7 +72,7 @@ async function resumeOldInvoices(
   { database, clock }: SettingsDeps,
 ) {
   const { id: accountId } = session.account
-  const isStepOver = beginStep(clock, actionContext.now)
+  const isStepOver = startTimeLimit(clock, actionContext.now)
   let resumed = 0
   for await (const debtorId of debtorsWithOldInvoices(database, accountId)) {
     if (isStepOver()) return { resumed, isComplete: false }

@@ -114,7 +114,7 @@ const STEP_MS = 5000
 const STEP_MS_MIN = 1000
 
 /** Begins the changes of a step, and returns a function that says whether the step is over. */
-export function beginStep(clock: () => Date, requestedAt: Date): () => boolean {
+export function startTimeLimit(clock: () => Date, requestedAt: Date): () => boolean {
   const endsAtMs = Math.max(requestedAt.getTime() + STEP_MS, clock().getTime() + STEP_MS_MIN)
   return () => clock().getTime() > endsAtMs
 }

@@ -40,11 +40,11 @@ import { invalid, withFieldLabels } from '../shell/faults.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import {
-  beginStep,
   EDIT_METHODS,
   type SessionPage,
   type SessionRequest,
   type SettingsDeps,
+  startTimeLimit,
 } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
 import { renderDeleteEndpoint } from './delete-endpoint-page.ts'
@@ -169,9 +169,9 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         return rerenderForm({ id, stored }, fields, privateTargets, problem)
       },
     },
-    changePage('pause', 'webhook_paused', pauseEndpoint, { action: 'resume', from: 'enabled' }),
-    changePage('resume', 'webhook_resumed', resumeEndpoint, { action: 'pause', from: 'paused' }),
-    changePage('expire-old-secret', 'webhook_secret_expired', expireOldSecret),
+    changeAction('pause', 'webhook_paused', pauseEndpoint, { action: 'resume', from: 'enabled' }),
+    changeAction('resume', 'webhook_resumed', resumeEndpoint, { action: 'pause', from: 'paused' }),
+    changeAction('expire-old-secret', 'webhook_secret_expired', expireOldSecret),
     ...deletePages,
     ...actionPages(webhooks),
   ]
@@ -241,7 +241,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
         const row = await getEndpoint(database.read, session.account.id, id)
         // One request redelivers for a few seconds only. If `hasMore` is true, the user must repeat the request to
         // redeliver the others.
-        const isTimeOver = beginStep(clock, actionContext.now)
+        const isTimeOver = startTimeLimit(clock, actionContext.now)
         const { count, hasMore } = await redeliverFailed(
           database,
           row,
@@ -310,7 +310,7 @@ function renderForm(
  * Defines an action that changes the endpoint and then shows the endpoint's page. `undoneBy.action` undoes the action
  * if the endpoint was in the state `undoneBy.from` before.
  */
-function changePage(
+function changeAction(
   action: string,
   flash: FlashName,
   change: typeof pauseEndpoint,

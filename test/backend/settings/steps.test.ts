@@ -1,13 +1,13 @@
 // An action on many records is split into steps that end before a gateway's timeout.
 import t from 'tap'
-import { beginStep } from '../../../backend/settings/shell/page-request.ts'
+import { startTimeLimit } from '../../../backend/settings/shell/page-request.ts'
 
 const REQUESTED_AT = new Date('2026-11-21T10:15:00.000Z')
 
 /** Returns how many milliseconds the changes of a step may take after reading has taken `readingMs`. */
 function changingMsAfter(readingMs: number): number {
   let ms = REQUESTED_AT.getTime() + readingMs
-  const isStepOver = beginStep(() => new Date(ms), REQUESTED_AT)
+  const isStepOver = startTimeLimit(() => new Date(ms), REQUESTED_AT)
   const beganAtMs = ms
   while (!isStepOver()) ms += 100
   return ms - beganAtMs
