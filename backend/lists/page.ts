@@ -46,12 +46,10 @@ const FIRST_SCAN_ROWS = 1000
  */
 const COUNTED_IN_STORED_ORDER_SQLITE = 2
 
-/**
- * How many matches are counted per row of a scan on PostgreSQL, which scans a row in less time than it sorts a match.
- */
+/** The same on PostgreSQL, whatever the order: it scans a row in less time than it sorts a match. */
 const COUNTED_POSTGRES = 1 / 2
 
-/** How often PostgreSQL scans: 63,000 rows, which takes some ten milliseconds. */
+/** The maximum number of scans on PostgreSQL: together, they scan 63,000 rows, which takes some ten milliseconds. */
 const SCANS_MAX_POSTGRES = 6
 
 interface List<V> {
@@ -114,8 +112,8 @@ export async function readPage<
 }
 
 /**
- * For PostgreSQL: reads the rows by the method that PostgreSQL chooses. It may look up every column. It has statistics
- * of columns, but not of the expressions by which conditions keep SQLite from using an index.
+ * For PostgreSQL: reads the rows by the method that PostgreSQL chooses, with any index. Conditions on columns that are
+ * not in `indexableColumns` would become expressions (see `unindexed`), for which PostgreSQL has no statistics.
  */
 async function readByStatistics<Row>({ scanned, filters, readPart }: Scan<Row>, page: Page) {
   const columns = [scanned, ...filters].map(({ column }) => column)
