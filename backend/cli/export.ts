@@ -37,7 +37,8 @@ export const exportCommands: readonly Command[] = [
 
 async function exportToFile(context: Context, id: string, to: string): Promise<Output> {
   const bytes = await createFile(to, context.stderr, async (incomplete) => {
-    await using file = await open(incomplete, 'a')
+    // This does not create the file: a signal may have removed it.
+    await using file = await open(incomplete, 'r+')
     await writeExport(context, id, (lines) => file.appendFile(lines))
   })
   return {
