@@ -258,11 +258,18 @@ t.test('old rows are deleted even if those of another table cannot be', async (t
     const subject = 'address:192.0.2.1'
     const guesses = { subject, guesses: 3, window_ends_at: ended, blocked_until: ended }
     await tx.insertInto('login_guesses').values(guesses).execute()
-    await sql`drop table usage_reports`.execute(tx)
+    await sql`alter table usage_reports rename to missing_reports`.execute(tx)
   })
   const retention = startRetention({ database, clock: () => now, log: SILENT })
   t.teardown(() => retention.stop())
-  await until(async () => (await countRows(testAccount, 'login_guesses')) === 0, 'deleted')
+  try {
+    await until(async () => (await countRows(testAccount, 'login_guesses')) === 0, 'deleted')
+  } finally {
+    // Other tests use the database again.
+    await database.transaction(async (tx) => {
+      await sql`alter table missing_reports rename to usage_reports`.execute(tx)
+    })
+  }
 })
 
 // Regression: guesses of a new window were deleted, and no longer counted, if it began while retention ran.
