@@ -298,7 +298,7 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Vari
     ...equals('external_id', filters.external_id),
     ...equals('email', filters.email),
     ...equalsLiteral(
-      filterColumn(page, 'status', { unlessFilteredBy: [filters.email, filters.nameFrom] }),
+      filterColumn(page, 'status', { noIndexIfFilteredBy: [filters.email, filters.nameFrom] }),
       variant.status,
     ),
     ...within(filterColumn(page, 'name_search'), filters.nameFrom, filters.nameBefore),

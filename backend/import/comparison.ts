@@ -160,7 +160,8 @@ function compareInvoice(
 
 /**
  * A difference can mean that the record is another invoice, or that its payment is already recorded; a person must find
- * out first. A different due date means neither, and a customer who has paid must not be reminded because of it.
+ * out before the import records a payment. A different due date means neither, and a customer who has paid must not be
+ * reminded because of it.
  */
 function preventsPayment({ field }: Difference): boolean {
   return field !== 'due date'

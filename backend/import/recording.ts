@@ -49,7 +49,7 @@ export async function recordCustomer(
  * Throws `duplicate_external_id`, `duplicate_invoice_number`, `debtor_not_found`, and the problems of a
  * payment.
  */
-export async function recordInvoice(
+export async function recordIncompleteRow(
   tx: Transaction,
   { account, actionContext, chaseOverdue }: ImportContext,
   { invoice, invoiceId, paymentMissing }: RowToRecord,

@@ -123,19 +123,19 @@ const readInvoices = preparedPage((reader: Reader, values: Values, variant: Vari
   const filters = { ...values, ...variant }
   const page = pageWithBounds(variant, values)
   const pageWithSortHint = ignoreSortIndexIfFiltered(page, { debtorId: filters.debtor_id })
-  const unlessFilteredByDebtor = { unlessFilteredBy: [filters.debtor_id] }
+  const noIndexIfFilteredByDebtor = { noIndexIfFilteredBy: [filters.debtor_id] }
   const isByDueDate =
-    usesDueDate(filters, page.sort) && mayUseIndexOf(page, 'due_date', unlessFilteredByDebtor)
+    usesDueDate(filters, page.sort) && mayUseIndexOf(page, 'due_date', noIndexIfFilteredByDebtor)
   return selectPage<InvoiceRow>(reader, 'invoices', INVOICE_COLUMNS, pageWithSortHint, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
     ...equals('debtor_id', filters.debtor_id),
     ...equals('number', filters.number),
-    ...isInLiterals(filterColumn(page, 'status', unlessFilteredByDebtor), filters.status),
+    ...isInLiterals(filterColumn(page, 'status', noIndexIfFilteredByDebtor), filters.status),
     ...literally(isUnpaid(filters.status) && isByDueDate ? IS_UNPAID : undefined),
     ...equalsLiteral(
-      filterColumn(page, 'currency', { unlessFilteredBy: [filters.debtor_id, filters.status] }),
+      filterColumn(page, 'currency', { noIndexIfFilteredBy: [filters.debtor_id, filters.status] }),
       filters.currency,
     ),
     ...matchesOverdue(filters),

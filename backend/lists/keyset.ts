@@ -124,7 +124,7 @@ export const UNINDEXED_ACCOUNT_ID: Expression<unknown> = unindexed('account_id')
 
 interface MoreSelectiveFilters {
   /** The values of the list's filters that are more selective than a filter by the column. */
-  readonly unlessFilteredBy?: readonly unknown[]
+  readonly noIndexIfFilteredBy?: readonly unknown[]
 }
 
 /** Returns the column for the condition of a filter, or `unindexed(column)` if its index must not be used. */
@@ -138,14 +138,16 @@ export function filterColumn(
 
 /**
  * Whether the database may use the index of the column. If the page has `indexableColumns`, it may use only the indexes
- * of these columns. Otherwise, it may use the index unless a value of `unlessFilteredBy` is defined.
+ * of these columns. Otherwise, it may use the index unless a value of `noIndexIfFilteredBy` is defined.
  */
 export function mayUseIndexOf(
   { indexableColumns }: PageVariant,
   column: string,
-  { unlessFilteredBy = [] }: MoreSelectiveFilters = {},
+  { noIndexIfFilteredBy = [] }: MoreSelectiveFilters = {},
 ): boolean {
-  return indexableColumns ? indexableColumns.includes(column) : !isAnyDefined(...unlessFilteredBy)
+  return indexableColumns
+    ? indexableColumns.includes(column)
+    : !isAnyDefined(...noIndexIfFilteredBy)
 }
 
 function expressionOf(column: Column): Expression<unknown> {

@@ -80,10 +80,10 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     otherFilters: [filters.invoice_id],
   })
   // With one of these filters, few messages match, and the indexes of stage, status and channel would match more. With
-  // filters by both status and stage, the index of status matches fewer messages.
+  // filters by both status and stage, the index of status matches fewer messages than the index of stage.
   const selective = [filters.debtor_id, filters.invoice_id]
   const usesChannelIndex =
-    isRare(variant.channel) && mayUseIndexOf(page, 'channel', { unlessFilteredBy: selective })
+    isRare(variant.channel) && mayUseIndexOf(page, 'channel', { noIndexIfFilteredBy: selective })
   return selectPage<MessageRow>(reader, 'messages', MESSAGE_COLUMNS, pageWithSortHint, [
     ...equals('account_id', accountId),
     ...withinTimes(filters, page),
@@ -92,11 +92,11 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     ...equalsLiteral('channel', variant.channel),
     ...literally(usesChannelIndex ? IS_RARE_CHANNEL : undefined),
     ...equalsLiteral(
-      filterColumn(page, 'stage', { unlessFilteredBy: [...selective, variant.statuses] }),
+      filterColumn(page, 'stage', { noIndexIfFilteredBy: [...selective, variant.statuses] }),
       variant.stage,
     ),
     ...isInLiterals(
-      filterColumn(page, 'status', { unlessFilteredBy: selective }),
+      filterColumn(page, 'status', { noIndexIfFilteredBy: selective }),
       variant.statuses,
     ),
     ...equalsLiteral('suppression_reason', variant.suppression_reason),

@@ -10,7 +10,7 @@ export function moneyText(amount: number, currency: string, language = 'en'): st
   const whole = digits.slice(0, digits.length - exponent)
   const fraction = digits.slice(digits.length - exponent)
   const sign = amount < 0 ? '-' : ''
-  // A decimal text is formatted exactly; a number beyond 2^53 would be rounded.
+  // A decimal text is formatted exactly. The number `amount / 10 ** exponent` would be inexact for large amounts.
   const exact = `${sign}${whole}.${fraction || '0'}` as Intl.StringNumericLiteral
   return formatOf(language, currency, exponent).format(exact)
 }

@@ -84,7 +84,7 @@ const readPayments = preparedPage((reader: Reader, filters: Values, variant: Var
     ...paysInvoice(accountId, filters.invoice_id),
     ...equalsLiteral(
       filterColumn(page, 'currency', {
-        unlessFilteredBy: [filters.debtor_id, filters.invoice_id],
+        noIndexIfFilteredBy: [filters.debtor_id, filters.invoice_id],
       }),
       variant.currency,
     ),

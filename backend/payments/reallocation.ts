@@ -31,10 +31,10 @@ export interface Reallocated {
 }
 
 /**
- * Allocates money on account to invoices of the payment's debtor and currency, at most the amount due on
- * each. Throws `not_found`, `payment_already_reversed`, `allocation_exceeds_payment` if the sum exceeds
- * the money on account, `invoice_not_found`, `invoice_not_payable`, `currency_mismatch`,
- * `payment_exceeds_balance`, and `validation_failed`, e.g. for an amount that is not a positive integer.
+ * Allocates the payment's money on account to invoices of its debtor and currency, at most the amount due on each.
+ * Throws `not_found`, `payment_already_reversed`, `allocation_exceeds_payment` if the sum exceeds this money,
+ * `invoice_not_found`, `invoice_not_payable`, `currency_mismatch`, `payment_exceeds_balance`, and `validation_failed`,
+ * e.g. for an amount that is not a positive integer.
  */
 export async function allocatePayment(
   tx: Transaction,
@@ -70,7 +70,8 @@ export async function allocatePayment(
   await addAllocations(tx, payment, shares)
   const changed = await changeUnapplied(tx, payment, -sum, before, actionContext.now)
   const cancelledMessageIds = stopped.flatMap((each) => each.cancelledIds)
-  // Nothing is planned about these invoices: each is now paid in full, or not chased at present.
+  // Nothing is planned about these invoices: each is now paid in full, or is not chased at present, because the partial
+  // payment has paused chasing or something else, such as a dispute, already blocks it.
   const excludedInvoiceIds = invoices.map((invoice) => invoice.id)
   await replanInvoices(tx, debtor, { cancelledMessageIds, excludedInvoiceIds }, actionContext.now)
   return { ...changed, effects: effectsOf(invoices, stopped) }

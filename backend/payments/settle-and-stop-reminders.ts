@@ -10,7 +10,7 @@ import {
 } from '../messages/cancel-messages.ts'
 import type { Share } from './allocation.ts'
 
-/** The effects of a payment, or of a change to its allocations, at the time when it was recorded. */
+/** The effects that a payment, or a change to its allocations, had at the time when it was recorded. */
 export interface Effects {
   readonly invoices: readonly { id: string; status: InvoiceStatus; amount_due: number }[]
   readonly messages_cancelled: number
@@ -45,8 +45,8 @@ export async function settleAndStopReminders(
   if (shares.length === 0) return { invoices: [], stopped: [] }
   const { account_id: accountId } = debtor
   const ids = shares.map(({ invoice }) => invoice.id)
-  // The messages are read first, because a read is sent together with the writes that precede it. The updates of
-  // invoices can thus be sent later, with the payment's other writes.
+  // A read also sends the writes that precede it. The messages are read before the invoices are updated, so that the
+  // updates can be sent later, together with the payment's other writes.
   const [stopped, invoices] = await together([
     unsent === undefined
       ? stopMessages(tx, accountId, ids, now, detail)

@@ -88,7 +88,7 @@ export async function deleteAllExpired(database: Database, now: Date): Promise<v
   for (const rule of RULES) await applyRule(database, rule, now)
 }
 
-/** Resolves with the number of deleted rows. If `signal` is aborted, ends after the current transaction. */
+/** Resolves with the number of deleted rows. If `signal` is aborted, ends after the current batch and its pause. */
 async function applyRule(
   database: Database,
   { findExpired, deleteExpired }: RetentionRule,

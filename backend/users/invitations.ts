@@ -1,5 +1,6 @@
 /**
- * Invitations: an Admin enters an e-mail address and a role, and the holder of the code chooses a password.
+ * Invitations: an Admin enters an e-mail address and a role. The invited person receives a code, accepts the invitation
+ * with it, and chooses a password.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'

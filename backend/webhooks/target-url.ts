@@ -1,6 +1,6 @@
 /**
- * Validates an endpoint's URL, to find mistakes early and explain them. This does not protect our own network,
- * because a name can resolve to any address later: `connector.ts` checks the addresses of every connection.
+ * Validates an endpoint's URL, to find mistakes early and explain them. This does not protect our own network, because
+ * a name can resolve to any address later. For this protection, `connector.ts` checks the address of every connection.
  */
 import { isIP } from 'node:net'
 
@@ -36,7 +36,7 @@ function errorIn(text: string, privateTargets: PrivateTargets): string | undefin
   if (url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?#]*@/.test(text)) {
     return 'must not contain a user name or password'
   }
-  // The parser does not show an empty fragment.
+  // `url.hash` is also empty if the URL has an empty fragment, as in `https://example.com/#`.
   if (text.includes('#')) return 'must not contain a fragment (#)'
   if (privateTargets === 'allow') {
     const isLoopback = isLoopbackHost(url.hostname)

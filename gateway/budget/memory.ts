@@ -1,6 +1,6 @@
 /**
- * Limits the memory for incomplete requests and for responses that clients have not received yet. When the
- * memory is used up, the gateway evicts connections of the clients that use the most: those whose cost
+ * Limits the memory for incomplete requests and for responses that clients have not received yet. When the memory is
+ * used up, the gateway determines which clients use the most, and evicts those of their connections whose cost
  * (bytes × time) is high.
  */
 import type { Client, Clients, PartitionName } from './clients.ts'

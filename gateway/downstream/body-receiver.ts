@@ -29,7 +29,10 @@ export class BodyReceiver {
   #isAbandoned = false
   #bytes = 0
 
-  /** `onBytes` is called when `bytes` has changed. It returns false if there is no memory for the bytes. */
+  /**
+   * `onBytes` is called when `bytes` has changed, except by `end`. It returns false if there is no memory for the
+   * bytes.
+   */
   constructor(rateMin: number, onBytes: () => boolean) {
     this.#rateMin = rateMin
     this.#onBytes = onBytes

@@ -15,7 +15,7 @@ import { spanOfCall, spansOfSteps } from './spans.ts'
 
 export interface AccessLog {
   recordCall(call: Call, status: number): void
-  /** Records that bytes were rejected: they are no valid request, or the request did not arrive in time. */
+  /** Records that bytes were rejected, because they are not a valid request or the request did not arrive in time. */
   recordInvalidRequest(requestId: string, address: string, problem: Problem): void
 }
 

@@ -16,7 +16,7 @@ import type { UsageReporter } from './usage-reporter.ts'
 
 export interface CallMetrics {
   record(call: CallRecord, status: number, ms: number): void
-  /** Records that bytes were rejected: they are no valid request, or the request did not arrive in time. */
+  /** Records that bytes were rejected, because they are not a valid request or the request did not arrive in time. */
   recordInvalidRequest(status: number, code: ProblemCode): void
 }
 

@@ -174,7 +174,7 @@ export class Admission {
 
   /** Whether a call that has arrived may be queued. If it may not, also records the overload. */
   #mayWait(keyId: string, now: number): boolean {
-    // Between two calls of this key, every other waiting key is served at most once.
+    // Each key is a flow of the queue. Between two calls of this key, every other waiting key is served at most once.
     const turns = (this.#queue.lengthOf(keyId) + 1) * this.#queue.flowCount
     const ahead = Math.min(this.#queue.length, turns)
     const { size } = this.#connections()

@@ -1,4 +1,4 @@
-/** Rows of mail. */
+/** Rows that concern mail: the HTML of messages, suppressed addresses, received mails, and notices. */
 
 /** A message's text as HTML, stored separately because lists of messages do not need it. */
 export interface MessageHtmlRow {

@@ -93,7 +93,10 @@ async function recordNewMessages(tx: Transaction, rows: readonly MessageRow[], n
   }
 }
 
-/** Updates the chasing fields that have changed. `column1` etc. are the columns of `values`. */
+/**
+ * Updates the four chasing fields of each invoice for which the plan changes at least one of them. `column1` etc. are
+ * the columns of `values`.
+ */
 async function writeInvoices(
   tx: Transaction,
   debtorPlans: readonly DebtorPlan[],

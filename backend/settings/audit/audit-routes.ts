@@ -59,6 +59,7 @@ export const auditPages: readonly SessionPage[] = [
 /** Throws `Problem` 400. */
 function parseQuery(given: URLSearchParams): { list: ListQuery; query: AuditQuery } {
   const filters = ['actor', 'action', 'subject_id', 'created_since', 'created_before']
+  // Scripts know the cursor of this list by this name; most other lists name it `cursor`.
   const cursorName = 'before'
   const list = parseListQuery(given, filters, cursorName)
   const actor = list.value('actor')?.trim()

@@ -17,7 +17,7 @@ import {
   findCorrections,
   type ImportContext,
   recordCustomer,
-  recordInvoice,
+  recordIncompleteRow,
 } from '../../import/recording.ts'
 import type { ImportedRecord } from '../../import/take-back-plan.ts'
 import { startTimeLimit } from '../shell/page-request.ts'
@@ -114,7 +114,7 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
     await step.run(
       isNew ? 'invoices' : 'payments',
       record,
-      (tx) => recordInvoice(tx, importContext, row),
+      (tx) => recordIncompleteRow(tx, importContext, row),
       isNew && paymentMissing ? 'payments' : undefined,
     )
   }

@@ -108,7 +108,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     },
     async rerender({ session, fields }, problem, { database: { read } }) {
       if (problem.status !== 422) return undefined
-      const values = sentValues(fields)
+      const values = formValues(fields)
       const found = await findDetails(read, session.account.id, values.currency.toUpperCase())
       const form = { values, stored: valuesOf(found), isNew: found === undefined }
       const labeled = withFieldLabels(problem, PAYMENT_WORDS)
@@ -174,7 +174,7 @@ function valuesOf(details: PaymentDetails | undefined): PaymentValues {
   }
 }
 
-function sentValues(fields: Fields): PaymentValues {
+function formValues(fields: Fields): PaymentValues {
   return {
     currency: fields.formText('currency').trim(),
     account_holder: fields.formText('account_holder'),
