@@ -20,7 +20,10 @@ interface UpcomingReminders {
   readonly isTruncated: boolean
 }
 
-/** Returns the reminders before `until` to debtors that are chased and can be reached, earliest first. */
+/**
+ * Returns the reminders before `until` to debtors that are chased and can be reached, earliest first. Omits reminders
+ * that are blocked, e.g. because they await approval.
+ */
 async function listUpcomingReminders(
   reader: Reader,
   accountId: string,
@@ -53,8 +56,8 @@ async function listUpcomingReminders(
 }
 
 /**
- * How many debtors have a reminder on each day, and whether more than the allowed number of invoices would have to be
- * read.
+ * How many debtors have a reminder on each day. If not all invoices were read, `isTruncated` is true, and the counts of
+ * the last days may be too low.
  */
 export interface UpcomingDays {
   readonly days: readonly { readonly date: string; readonly debtors: number }[]
@@ -62,9 +65,9 @@ export interface UpcomingDays {
 }
 
 /**
- * Counts the debtors to be reminded today and on the following days, `days` in total, in the reminders about the `max`
- * invoices with the earliest times. Debtors are counted rather than invoices, because a debtor receives at most one
- * reminder a day.
+ * Counts the debtors to be reminded on each of `days` days, of which the first is today. Reads only the `max` invoices
+ * with the earliest reminders. Debtors are counted rather than invoices, because a debtor receives at most one reminder
+ * a day.
  */
 export async function countUpcomingDebtors(
   reader: Reader,

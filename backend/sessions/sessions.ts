@@ -220,8 +220,9 @@ export async function recordLastSeen(tx: Transaction, token: string, now: Date):
 }
 
 /**
- * Replaces the session's token and invalidates the old token. The session's time limits do not change. Returns
- * undefined if a concurrent request has replaced the token or ended the session.
+ * Replaces the session's token and invalidates the old token. Stores the user's role in the session, so that
+ * `hasRoleChanged` is false for the new token. The session's time limits do not change. Returns undefined if a
+ * concurrent request has replaced the token or ended the session.
  */
 export async function rotateSession(
   tx: Transaction,

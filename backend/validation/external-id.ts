@@ -11,10 +11,10 @@ interface Identified {
 }
 
 /**
- * Runs `insert`, which inserts the row. Throws 409 `duplicate_external_id` if another row of the account already has
- * the same `external_id`, even if the row also violates another unique constraint: which violation is reported first
- * depends on the database. If a prepared statement violates a constraint, the transaction ends (see `prepared`).
- * `insert` must therefore not use one: the other row could no longer be read.
+ * Runs `insert`, which inserts `row`. Throws 409 `duplicate_external_id` if another row of the account already has the
+ * same `external_id`, even if `row` also violates another unique constraint: databases differ in which violation they
+ * report first. If a prepared statement violates a constraint, the transaction ends (see `prepared`), so the other row
+ * can no longer be read. `insert` must therefore not use a prepared statement.
  */
 export async function insertWithUniqueExternalId(
   tx: Transaction,

@@ -211,6 +211,7 @@ export class PostgresReaders implements DatabaseConnection {
     const [first = []] = lists
     // All reads of a group of pages have the same parameters, see `PAGE_LIMITS`.
     if (kind === 'page') return await this.#queryPage(connection, sql, first)
+    // A combined statement takes the number of reads from the arrays of parameters, so it needs at least one parameter.
     if (reads.length > 1 && first.length > 0 && lists.every(isAllText)) {
       return await this.#queryTogether(connection, sql, lists)
     }

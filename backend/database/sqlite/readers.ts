@@ -54,7 +54,7 @@ interface Statement {
 }
 
 interface SqliteReadersOptions {
-  /** Called before each read. */
+  /** Called before each read. Throws inside a transaction, which must not read through these connections. */
   readonly assertUsable?: () => void
   /**
    * The maximum number of reads in one statement; 16 by default. It bounds how long the first of them waits for the
@@ -226,8 +226,8 @@ function cacheKey(sql: string, count: number): string {
 }
 
 /**
- * Returns the names of the columns. They are the keys of a returned row. The query may return none, so it is joined to
- * a constant row.
+ * Returns the names of the columns, which are the keys of a returned row. The query may return no rows, so it is joined
+ * to a constant row.
  */
 async function columnsOf(
   reader: ReaderConnection,

@@ -23,8 +23,8 @@ export interface InvoiceRow {
   issue_date: string
   due_date: string
   /**
-   * Whether a webhook event has announced that this due date passed. Whether the invoice is overdue depends on
-   * dates and status alone.
+   * Whether the worker that records `invoice.overdue` has processed the invoice since this due date passed, even if no
+   * endpoint is subscribed to the event. Whether the invoice is overdue depends on dates and status alone.
    */
   overdue_announced: Bit
   status: InvoiceStatus

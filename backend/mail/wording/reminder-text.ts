@@ -245,7 +245,10 @@ function onAccountSentences(
     })
 }
 
-/** A single invoice has no total, because its own line shows the amount due. */
+/**
+ * Returns the rows below the invoices, by currency: the total and, if there is money on account, the deduction and the
+ * remaining amount. A single invoice has no total, because its own row shows the same amount.
+ */
 function totalsOf(invoices: readonly ReminderInvoice[], language: Language, words: ReminderWords) {
   return sumsOf(invoices).flatMap(({ currency, due, onAccount }) => {
     const text = (amount: bigint) => moneyText(Number(amount), currency, language)

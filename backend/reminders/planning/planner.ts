@@ -101,7 +101,7 @@ interface NextMessage {
 interface NextStep {
   readonly invoice: InvoiceToPlan
   readonly fields: ChasingFields
-  /** The next message about the invoice; absent if there is none, or if e.g. a pause must end first. */
+  /** The next message to plan; absent if there is none, if a message is waiting, or if e.g. a pause must end first. */
   readonly next?: NextMessage
   /** The time before which no planning is needed. */
   readonly planAgainAt?: Date
@@ -248,8 +248,8 @@ function nextMessageOf(
 }
 
 /**
- * Returns the stage that follows the last stage of this cycle; undefined after `final`. A new cycle begins by repeating
- * the last stage that was sent in the previous cycle.
+ * Returns the stage that follows the last stage of this cycle; undefined after `final`. If this cycle has no stage yet,
+ * returns the last stage that was sent in the previous cycle, or `friendly` if none was sent.
  */
 function nextStageOf({ takenStages, chasing_stage: stage }: InvoiceToPlan) {
   const last = STAGES.findLast((candidate) => takenStages.includes(candidate))

@@ -74,8 +74,9 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
     afterErrorMs: AFTER_ERROR_MS,
     log,
     async prepare() {
-      if (isOnlyBackend)
-        await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, clock(), () => true))
+      if (!isOnlyBackend) return
+      const isOrphaned = () => true
+      await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, clock(), isOrphaned))
     },
     async round(signal) {
       const waitMs = Math.ceil((unavailableUntil ?? 0) - performance.now())

@@ -41,7 +41,7 @@ export interface InvoiceView {
   readonly today: string
   readonly row: InvoiceRow
   readonly customerName: string
-  /** The reason why no reminder reaches the customer; undefined if nothing blocks reminders. */
+  /** The reason why no reminder, about whichever invoice, reaches the customer; undefined if there is none. */
   readonly blockReason: string | undefined
   /** The stage of the last reminder if it is unknown whether it arrived, otherwise undefined. */
   readonly stageWithUnknownArrival: LadderStage | undefined

@@ -1,5 +1,5 @@
 /**
- * The page on which the user selects the customer for a form. If a customer's page opened the form, it is not shown.
+ * The page on which the user selects the customer for a form. The page of a customer links directly to the form.
  */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { Database } from '../../database/database.ts'

@@ -19,7 +19,7 @@ export interface LoadedDebtor extends PreviewContext {
   readonly currencies: readonly string[]
   /** The invoices in this currency to which the payment can be allocated. */
   readonly invoices: readonly InvoiceRowWithOptionalLines[]
-  /** The invoice from whose page the form was opened. */
+  /** The invoice from whose page the form was opened; undefined if another page opened the form. */
   readonly invoice: InvoiceRow | undefined
   /** The debtor's newest payments, newest first. The preview warns if one of them resembles the new payment. */
   readonly recent: readonly PaymentRow[]

@@ -104,6 +104,7 @@ async function loadDebtor(reader: Reader, request: SessionRequest): Promise<Load
   const balances = (await readBalances(reader, accountId, [debtorId], today)).get(debtorId) ?? []
   const currencies = balances.filter((row) => row.outstanding > 0).map((row) => row.currency)
   const sentCurrency = sentValue('currency')
+  // If the form is not for one invoice and the customer owes nothing, the user can change this currency in the form.
   const currency =
     invoice?.currency ?? parseCurrency(sentCurrency) ?? currencies[0] ?? debtor.currency ?? 'EUR'
   const recent = await reader

@@ -68,7 +68,7 @@ ${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.ma
 }
 
 interface WidthRange {
-  /** The CSS class; the stylesheet defines its widths. */
+  /** The CSS class of the SVG. The stylesheet defines at which widths of the frame it is shown. */
   readonly name: string
   /** The number of characters of the plain text that fit into a line. */
   readonly chars: number

@@ -58,7 +58,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     const pageToHandle = hasCsrfToken(request, fields, session.token)
       ? page
       : pageShowingFormAgain(request, page, fields, session)
-    // All transactions of the page run for the account, because transactions of different accounts take turns.
+    // Transactions of different accounts take turns, so the database must know the account of each transaction.
     const depsOfAccount = { ...deps, database: databaseOf(deps.database, session.account.id) }
     const requestIn = (current: Session): SessionRequest => {
       const csrfToken = csrfTokenOf(current.token)
@@ -140,7 +140,8 @@ async function rejectWithoutSession(request: Request, page: SessionPage): Promis
 }
 
 /**
- * Throws `second_factor_required`, unless the request contains a form of this user that can be kept until the setup.
+ * Throws `second_factor_required`, unless the request contains a form of this user that can be kept until the user has
+ * set up a second factor.
  */
 async function rejectWithoutSecondFactor(
   request: Request,
@@ -376,9 +377,10 @@ function outdatedPage(): Problem {
 }
 
 /**
- * Records when the session was last seen, if the recorded time is outdated. Returns the session's token, which is a new
- * one if the user's role has changed. If a concurrent request of the browser has replaced the token, returns the old
- * one, so that this response sets no cookie: the browser gets the valid token in the response to the other request.
+ * Records when the session was last seen, if the recorded time is outdated or the user's role has changed. Returns the
+ * session's token, which is a new one if the role has changed. If a concurrent request of the browser has replaced the
+ * token, returns the old one, so that this response sets no cookie: the browser gets the valid token in the response to
+ * the other request.
  */
 async function refreshSession(database: Database, session: Session, now: Date): Promise<string> {
   if (!session.hasRoleChanged && !session.isLastSeenOutdated) return session.token
