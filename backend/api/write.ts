@@ -67,7 +67,8 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
       const fingerprint = key === undefined ? undefined : fingerprintOf(operationId, sent)
       const context = { caller: call.caller, now: call.now, idempotencyKey: key, fingerprint }
       const prepare = () => {
-        // `withoutExcessItems` does not make a list valid: a list that is too long is shortened, but remains too long.
+        // `withoutExcessItems` limits the time of the validation. It shortens lists that are too long, but never so far
+        // that they become valid.
         const body = validateBody(options.body, withoutExcessItems(sent), today)
         return async (tx: Transaction) => recordedOf(await options.create(tx, context, body))
       }

@@ -2,7 +2,7 @@ import type { DebtorRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
 import type { Balance } from './balances.ts'
 
-/** The JSON of a debtor in the API and in events. */
+/** The JSON of a debtor in the API, events, Settings and the command line. */
 export function renderDebtor(row: DebtorRow, balances: readonly Balance[]) {
   return {
     object: 'debtor',

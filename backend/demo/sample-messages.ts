@@ -101,7 +101,8 @@ async function logSampleMessage(
       facts: JSON.stringify(facts),
       approved_hash: null,
       payment_digest: paymentDetailsDigest(shownDetails),
-      // The text is already written. The next send check ends the reminder if no Admin has decided by then.
+      // The text is already written, so no send check is needed before the approval expires. The send check at this
+      // time suppresses the reminder if no Admin has decided by then.
       run_at: expiresAt,
       lease: null,
       attempts: 0,

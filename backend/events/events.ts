@@ -3,8 +3,8 @@
  * change that it reports, so that no event is lost, and no event reports a change that was rolled back. A repeated
  * request, which gets the stored response for its Idempotency-Key, records no event.
  *
- * An event without a subscribed endpoint is not recorded, so that an account without webhooks costs only one
- * index look-up. An endpoint therefore receives only events from the time after its creation.
+ * An event without a subscribed endpoint is not recorded, so that a change in an account without webhooks costs only
+ * one index look-up. An endpoint therefore receives only events from the time after its creation.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { todayIn } from '../calendar/calendar.ts'
@@ -71,7 +71,7 @@ export interface EventData {
 }
 
 /**
- * Inserts an event without deliveries and returns the id of the event. `extraMembers` are added to the body of
+ * Inserts an event, but not its deliveries, and returns the id of the event. `extraMembers` are added to the body of
  * the event.
  */
 export async function insertEvent(

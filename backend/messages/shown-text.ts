@@ -2,7 +2,7 @@
 
 const MASK = '•••'
 const PREVIEW_CHARS_MAX = 200
-/** The preview uses only the beginning of a body, because removing hostile markup from a long reply is slow. */
+/** The preview uses only the beginning of a body, because hostile markup in a long reply could take long to remove. */
 const BODY_CHARS_MAX = 4000
 
 /**

@@ -59,9 +59,10 @@ export function settingsOf(
 }
 
 /**
- * Changes settings. They apply to reminders that are planned later. Planned messages do not change, but are postponed
- * if they would be sent on a holiday, sent earlier if a holiday is removed, and cancelled if an invoice fell due before
- * `chaseFrom`. Throws `not_found`, and `validation_failed` with pointers `/ladder/…`, `/holidays/…` and `/chase_from`.
+ * Changes settings. The new values apply to reminders that are planned later. Planned messages keep their content, but
+ * are postponed if they would be sent on a holiday, sent earlier if a holiday is removed, and cancelled if one of their
+ * invoices fell due before `chaseFrom`. Throws `not_found`, and `validation_failed` with pointers `/ladder/…`,
+ * `/holidays/…` and `/chase_from`.
  */
 export async function changeChasingSettings(
   tx: Transaction,

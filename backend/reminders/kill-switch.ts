@@ -114,7 +114,7 @@ export async function setKillSwitch(
   return after
 }
 
-/** The JSON of a switch in events. */
+/** The JSON of a switch in events, Settings and the command line. */
 export function killSwitchJson({ scope, isOn, reason, changedAt, changedBy }: KillSwitch) {
   return {
     object: 'kill_switch',
@@ -180,7 +180,7 @@ function switchOf(scope: string, row: KillSwitchRow | undefined): KillSwitch {
   }
 }
 
-/** Removes the IP address, which pages and events must not contain. The audit log contains it. */
+/** Removes the actor's IP address: the audit log shows it, but pages and events about the switch must not. */
 function withoutAddress({ type, id, label }: Actor) {
   return { type, id, label }
 }

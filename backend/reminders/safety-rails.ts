@@ -1,8 +1,8 @@
 /**
  * The safety rails are the checks that can block a reminder. If several of them block a reminder, the message log shows
- * the reason of the first one in `SAFETY_RAILS`. The planner applies the safety rails that concern a debtor; the send
- * check applies all of them to each message right before it is sent. The send window and the daily cap are not safety
- * rails, because they only postpone a message.
+ * the reason of the first one in `SAFETY_RAILS`. The planner applies the safety rails that would block every message to
+ * a debtor; the send check applies all safety rails to each message right before it is sent. The send window and the
+ * daily cap are not safety rails, because they only postpone a message.
  */
 import { isReadOnly } from '../accounts/accounts.ts'
 import type {
@@ -171,7 +171,7 @@ function debtorPaused(situation: Situation): Refusal | undefined {
   }
   if (chasing !== 'active' && !isPauseOver(debtor, now)) {
     const detail = `reminders to the customer are ${chasing}${reason === null ? '' : `: ${reason}`}`
-    // The pause may be a consequence of a bounce. Why the address is unusable then explains more than the pause does.
+    // The pause may be a consequence of a bounce. The state of the address then explains more than the pause does.
     return addressSuppressed(situation) ?? { reason: 'debtor_paused', detail }
   }
   const paused = messageInvoicesOf(message).find(
@@ -213,7 +213,7 @@ function notPayable({ message }: Situation): Refusal | undefined {
   return { reason: 'invoice_paid', detail: `invoice ${found.number} is ${status}` }
 }
 
-/** The reason `payment_received` is part of the API. It also stands for a credit, which is no payment. */
+/** The reason `payment_received` is part of the API. It also stands for a credit of an invoice. */
 function paymentReceived({ message }: Situation): Refusal | undefined {
   const found = messageInvoicesOf(message).find(
     ({ state, amountDue }) => state !== undefined && state.amount_due < amountDue,

@@ -50,7 +50,7 @@ export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords 
   let rejected = 0
 
   async function enqueue<T>(work: () => Promise<T>): Promise<T> {
-    // `pending` includes the operation that runs and does not wait.
+    // `pending` also counts the operation that runs, which does not wait.
     if (pending > WAITING_MAX) {
       rejected += 1
       throw temporarilyUnavailable('Too many logins at the moment. Try again shortly.', {

@@ -106,7 +106,8 @@ function checkNamesAndDepth(text: string): void {
       throw malformed(`The body is nested deeper than ${DEPTH_MAX} levels.`)
   }
   if (protoPointer === undefined) return
-  // Copying an object by assignment loses a member with this name, which would then count as absent.
+  // Copying an object by assignment loses a member with this name, which would then count as absent. This error is
+  // thrown last, because errors in the JSON (400) take precedence over errors in fields (422).
   const detail = '__proto__ is not a field of this object'
   throw fieldErrorsProblem([{ pointer: protoPointer, code: 'unknown_field', detail }])
 }

@@ -18,8 +18,8 @@ import { sampleOf } from './samples.ts'
 import type { WebhookServices } from './webhooks.ts'
 
 /**
- * How long a request waits for the outcome, which is less than the gateway's timeout for pages. The delivery log also
- * shows an outcome that is recorded later.
+ * The maximum time that a request waits for the outcome. With the default of `GATEWAY_UPSTREAM_TIMEOUT_MS`, the gateway
+ * would respond with 504 after 10 seconds. An outcome that is recorded later is shown only in the delivery log.
  */
 const WAIT_MS_MAX = 8000
 

@@ -6,7 +6,8 @@ import { copyBuffer } from '../../shared/process/buffers.ts'
 const BUFFER = Buffer.alloc(64 * 1024)
 /**
  * After this many bytes have been read from one socket, the other sockets are read. The number is the size of the
- * largest body of a call. Without it, libuv would read up to 2 MB from one socket in the same turn of the event loop.
+ * largest body of a call. Without this limit, libuv would read up to 2 MB from one socket in the same turn of the event
+ * loop.
  */
 const BYTES_PER_TURN = 256 * 1024
 

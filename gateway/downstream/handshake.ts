@@ -16,7 +16,7 @@ export class Handshake implements BudgetedConnection {
   readonly hasServed = false
   readonly isServing = false
   readonly evictableBytes = 0
-  /** Required by `MemoryUser`, but not read while `evictableBytes` is 0. */
+  /** Required by `BudgetedConnection`, but not read while `evictableBytes` is 0. */
   readonly usesMemorySince = performance.now()
   readonly #socket: Socket
 

@@ -49,7 +49,7 @@ const PROXY_ERRORS: ReadonlyMap<number, string> = new Map([
   [504, 'http_response_timeout'],
 ])
 
-/** Returns the headers of the response to a problem, without its media type. */
+/** Returns the headers of the response to a problem, without `content-type`. */
 export function problemHeaders({ status, headers }: Problem): string[] {
   const error = PROXY_ERRORS.get(status) ?? 'http_request_error'
   return [

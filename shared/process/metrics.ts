@@ -149,7 +149,7 @@ export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<
   }
 }
 
-/** The metrics of a process, in the form that another process can combine with those of others (`aggregateFrom`). */
+/** The metrics of a worker, in the form that `aggregateFrom` can combine with the metrics of other workers. */
 export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
 /**
@@ -180,7 +180,7 @@ export function aggregateFrom(
     return AggregatorRegistry.aggregate([...present, endedTotals])
   }
 
-  /** Concurrent scrapes share one result, so that nothing is added twice. */
+  /** Concurrent scrapes share one result. Otherwise, each would add the totals of the same ended worker. */
   let pending: Promise<Registry> | undefined
   const aggregateOnce = () => {
     pending ??= aggregate().finally(() => {

@@ -32,7 +32,7 @@ export interface StatementResult {
 export interface BatchOutcome {
   /** The results of the statements that succeeded: all statements before the first one that failed. */
   readonly results: readonly StatementResult[]
-  /** The error of the first statement that failed, or of the connection. */
+  /** The error of the first statement that failed, or of the connection; undefined if all statements succeeded. */
   readonly error: unknown
 }
 

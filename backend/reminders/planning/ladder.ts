@@ -36,7 +36,7 @@ export function stageAfter(stage: LadderStage): ReminderStage | undefined {
   return next === 'courtesy' ? undefined : next
 }
 
-/** Returns the stage that is sent last; `courtesy` if there are none. */
+/** Returns the one of `stages` that comes last in the ladder; `courtesy` if `stages` is empty. */
 export function highestStage(stages: readonly LadderStage[]): LadderStage {
   return STAGES.findLast((stage) => stages.includes(stage)) ?? 'courtesy'
 }

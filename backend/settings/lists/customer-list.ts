@@ -218,7 +218,7 @@ function renderTotals(due: readonly DueByAge[], archived: readonly DueByAge[]): 
       })
       .filter(({ count }) => count > 0)
   // A total links to the list of the invoices that it counts. This list also contains the invoices of archived
-  // customers, so there is no link if there are any.
+  // customers. If there are such invoices, the list differs from the total, which then has no link.
   const pathOf = (kind: 'outstanding' | 'overdue', view: 'unpaid' | 'overdue') =>
     archived.some(({ [kind]: { invoices } }) => invoices > 0)
       ? undefined

@@ -1,6 +1,6 @@
 /**
  * Accepts invitations. The code follows the `#` of the link: browsers do not send this part, so no server logs the
- * code. The script copies the code into the form; without the script, the user pastes the code.
+ * code. A script of the page copies the code into the form; in a browser that runs no scripts, the user pastes it.
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'

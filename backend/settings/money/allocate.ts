@@ -61,8 +61,8 @@ const action: MoneyAction<LoadedPayment, AllocateInput, Reallocated> = {
   flash: 'payment_allocated',
   undo: ({ payment, allocatedInvoiceIds }, _done, allocations) => {
     const ids = allocations.map(({ invoiceId }) => invoiceId)
-    // Undo would remove all that the payment pays of an invoice. If the payment already paid a part of it before this
-    // action, no undo is offered.
+    // Undo would remove all that the payment pays of the invoices in `ids`. If the payment already paid a part of one
+    // of these invoices before this action, no undo is offered.
     if (ids.some((id) => allocatedInvoiceIds.includes(id))) return undefined
     const fields = allocations.flatMap(({ invoiceId, amount }) => [
       ['allocations/invoice_id', invoiceId] as const,
@@ -76,7 +76,9 @@ const action: MoneyAction<LoadedPayment, AllocateInput, Reallocated> = {
   expected: ALLOCATION_FIELDS,
   load: loadPayment,
   defaults({ payment, invoices }) {
-    const proposed = applyOldestFirst({ amount: payment.unapplied_amount }, [], invoices)
+    const moneyOnAccount = { amount: payment.unapplied_amount }
+    // The list of shares is empty, because no invoice has a share of this money yet.
+    const proposed = applyOldestFirst(moneyOnAccount, [], invoices)
     return allocationDefaults(
       invoices,
       ({ id }) => proposed.find(({ invoice }) => invoice.id === id)?.amount ?? 0,

@@ -48,7 +48,7 @@ function switchAction(position: 'on' | 'off'): SessionPage {
     expected: { texts: ['reason'] },
     async handle({ session, fields, actionContext, performAction }, deps) {
       const reason = fields.text('reason')
-      // Only stopping requires a reason: `setKillSwitch` rejects an empty one.
+      // The reason for resuming is optional. An empty reason is omitted, because `setKillSwitch` would reject it.
       const change = on ? { on, reason } : { on, ...(reason !== '' && { reason }) }
       await performAction(on ? 'reminders_stopped' : 'reminders_resumed', (tx) =>
         setKillSwitch(tx, session.account.id, change, actionContext),
