@@ -147,10 +147,10 @@ export function mailOptions(settings: MailSettings) {
     directory: join(settings.DATA_DIR, 'mail'),
     inboundSecrets: settings.MAIL_INBOUND_SECRET,
     baseUrl: settings.BASE_URL,
-    // Neither text may change: links in sent mails would no longer work, and mails that wait would contain other codes
-    // than their pages expect. Codes are not stored, but generated again when their mail is sent.
+    // If the text 'unsubscribe links' changed, the unsubscribe links in sent mails would no longer work.
     unsubscribeLinkKeys: keys.map((key) => deriveKey(key, 'unsubscribe links')),
-    // For the codes of invitations and of password resets.
+    // For the codes of invitations and of password resets. Only the hash of a code is stored, so the code is generated
+    // again when its mail is sent. If the text 'invitation codes' changed, existing codes could not be generated again.
     mailedCodeKeys: keys.map((key) => deriveKey(key, 'invitation codes')),
   }
 }

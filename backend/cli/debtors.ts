@@ -117,7 +117,7 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors clear-contact',
     summary:
-      'Confirm that a customer’s e-mail address works. After a bounce, no mail is sent to the address until this command, or an Admin in Settings, confirms it. This also applies to all other customers with the address.',
+      'Confirm that a customer’s e-mail address works. After a bounce, no mail is sent to the address until this command, or an Admin in Settings, confirms that the address works. The confirmation also applies to all other customers with the address.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>

@@ -83,8 +83,8 @@ export async function createDemoAccount(
 }
 
 /**
- * Returns the open invoice in EUR with the largest amount due. The command that `npm start` prints and the guide
- * "Quickstart" record a payment on it. Returns undefined if no invoice in EUR is open.
+ * Returns the open invoice in EUR with the largest amount due, on which the sample command that `npm start` prints
+ * records a payment. Returns undefined if no invoice in EUR is open.
  */
 export async function findInvoiceForSampleCommand(
   reader: Reader,

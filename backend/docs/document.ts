@@ -13,7 +13,10 @@ export interface ContractDocument {
   readonly events: readonly DocumentedEvent[]
   readonly headers: ReadonlyMap<string, DocumentedHeader>
   readonly schemas: ReadonlyMap<string, Members>
-  /** Returns the target of a `$ref`. Members next to the `$ref` override the members of the target. */
+  /**
+   * Returns the object itself or, if it has a `$ref`, the members of the target. Members next to the `$ref` override
+   * those of the target.
+   */
   resolve(value: unknown): Members
 }
 

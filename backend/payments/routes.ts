@@ -119,8 +119,9 @@ function isSameRequest(
 /** Whether the body has the payment's target: an invoice, several invoices, or a debtor. */
 function hasSameTarget(body: JsonObject, payment: ReturnType<typeof renderPayment>): boolean {
   const { invoice_id, allocations, debtor_id } = body
-  // The allocations may have changed since the payment was recorded, and are less than the requested amounts if it
-  // exceeded the amount due. Its `effects` name the requested invoices, and never change.
+  // The allocations cannot be compared with the body: they may have changed since the payment was recorded, and an
+  // overpayment allocates less than the body requests. The payment's `effects` name the requested invoices, and never
+  // change.
   const invoiceIds: readonly unknown[] = payment.effects.invoices.map(
     ({ id }: { id: string }) => id,
   )

@@ -1,8 +1,8 @@
 /**
- * Changes what the texts or times of reminders depend on: wording, sender, logo, how to pay, the account's profile and
- * the details of a debtor. Each change applies to reminders that are written later. Messages that await approval are
- * rescheduled: their texts are then written again, so that a person approves the current text. If a time zone changes,
- * messages that are ready to send are also rescheduled.
+ * Changes what the recipients, texts or times of reminders depend on: wording, sender, logo, how to pay, the account's
+ * profile and the details of a debtor. Each change applies to reminders that are written later. Messages that await
+ * approval are rescheduled: their texts are then written again, so that a person approves the current text. If a time
+ * zone changes, messages that are ready to send are also rescheduled.
  */
 
 import { type SqlBool, sql } from 'kysely'
@@ -109,7 +109,7 @@ export async function changeProfile(
   return after
 }
 
-/** The details of a debtor on which the text or the time of a reminder depends. */
+/** The details of a debtor on which the recipient, the text or the time of a reminder depends. */
 const DETAILS_OF_REMINDERS = ['name', 'email', 'language', 'timezone'] as const
 
 /** Throws the same problems as `editDebtor`. */

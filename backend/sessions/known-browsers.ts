@@ -1,7 +1,7 @@
 /**
  * Records the browsers in which a user has logged in, and notifies the user by mail of a login in another browser.
- * A browser is recognized by a separate cookie, which grants no access. If the cookie is lost, the user is notified of
- * the next login.
+ * A browser is recognized by a cookie that, unlike the cookie of the session, grants no access. If the cookie is lost,
+ * the user is notified of the next login.
  */
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { countRecentNotices, recordNotice } from '../mail/notices.ts'
@@ -106,7 +106,8 @@ export async function hasLoggedInBefore(
   browserToken: string | undefined,
 ): Promise<boolean> {
   if (browserToken === undefined || !TOKEN.test(browserToken)) return false
-  // One query for known and unknown addresses: otherwise, the response time would reveal which addresses exist.
+  // There is one query, whether or not a user has this e-mail address. Otherwise, the response time would reveal which
+  // e-mail addresses have a user.
   const row = await reader
     .selectFrom('known_browsers')
     .innerJoin('users', 'users.id', 'known_browsers.user_id')

@@ -24,7 +24,7 @@ const DESCRIPTION_LENGTH_MAX = 200
 /** How long deliveries are signed with both secrets after a rotation. */
 const OVERLAP_MS = 24 * 3_600_000
 
-/** `hold_until` is the end of the time in which nothing is sent to a receiver that is overloaded. */
+/** Nothing is sent before `hold_until`, because the receiver is overloaded or unavailable. */
 const NO_FAILURES_OR_DELAY = { failing_since: null, hold_until: null }
 
 export interface EndpointSettings {
@@ -45,7 +45,7 @@ export interface EndpointDeps {
   readonly privateTargets: PrivateTargets
 }
 
-/** Throws `Problem` `validation_failed` with all errors, `too_many_webhook_endpoints`. */
+/** Throws `Problem` `too_many_webhook_endpoints`, or `validation_failed` with all errors. */
 export async function createEndpoint(
   tx: Transaction,
   accountId: string,

@@ -71,8 +71,8 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   progress.note(`The columns of the file: ${columns.join(', ')}.`)
 
   const records = await readWithProgress(api, progress)
-  // If another system created a customer of the file under another external id, `withIdsInService` puts this id into
-  // the ledger.
+  // If another system created a customer of the file, the customer's external id may differ from the one that imports
+  // store. `withIdsInService` puts the existing external id into the ledger.
   const before = compare(withIdsInService(ledger, records.debtors), records)
   const callsNeeded = countCallsNeeded(before, records)
   progress.note(describeWork(before, callsNeeded, api))

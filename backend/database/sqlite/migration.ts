@@ -44,9 +44,8 @@ function createTarget(connection: SqliteConnection): MigrationTarget {
 }
 
 /**
- * No statement of SQLite replaces a check without copying the table. This function changes the check in the
- * stored schema, as the documentation of ALTER TABLE describes. Its duration does not depend on the number of
- * rows.
+ * No statement of SQLite replaces a check constraint without copying the table. This function changes the constraint in
+ * the stored schema, as the documentation of ALTER TABLE describes. Its duration does not depend on the number of rows.
  */
 async function replaceCheck(tx: Kysely<unknown>, { table, from, to }: CheckStep): Promise<void> {
   const { rows } = await sql<{ schema_version: number }>`pragma schema_version`.execute(tx)
@@ -57,6 +56,7 @@ async function replaceCheck(tx: Kysely<unknown>, { table, from, to }: CheckStep)
     update sqlite_schema set sql = replace(sql, ${`check (${from})`}, ${`check (${to})`})
     where type = 'table' and name = ${table}
   `.execute(tx)
+  // A new version makes the other connections read the schema again.
   await sql.raw(`pragma schema_version = ${version + 1}`).execute(tx)
   await sql.raw('pragma writable_schema = off').execute(tx)
   const changed = await sql`

@@ -47,7 +47,7 @@ export function readFacts(text: string): Facts {
   return JSON.parse(text)
 }
 
-/** Returns the stage that the message log shows; null for `courtesy`, which the log does not show. */
+/** Returns the stage that is stored in the message log and that the API shows: null for `courtesy`. */
 export function loggedStage(stage: LadderStage): ReminderStage | null {
   return stage === 'courtesy' ? null : stage
 }
