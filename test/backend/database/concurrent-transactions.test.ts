@@ -17,17 +17,23 @@ async function openSqlite(t: Test) {
 
 type Work = (tx: Transaction) => Promise<unknown>
 
-/** Queues the transactions behind a running one, so that they are in one group. Resolves with their outcomes. */
+let accounts = 0
+
+/**
+ * Queues the transactions behind a running one, so that they are in one group. Resolves with their outcomes. They have
+ * an account of their own: otherwise, they would run one after another if earlier transactions took long.
+ */
 async function runTogether(
   database: OpenDatabase,
   works: Readonly<Record<string, Work>>,
   debtorIdOf = (name: string): string | undefined => name,
 ) {
   const mayEnd = Promise.withResolvers<void>()
-  const blocker = database.transaction(() => mayEnd.promise, { accountId: 'a' })
+  const accountId = `account_${accounts++}`
+  const blocker = database.transaction(() => mayEnd.promise, { accountId: `before_${accountId}` })
   const outcomes = Promise.allSettled(
     Object.entries(works).map(([name, work]) =>
-      database.transaction(work, { accountId: 'a', debtorId: debtorIdOf(name) }),
+      database.transaction(work, { accountId, debtorId: debtorIdOf(name) }),
     ),
   )
   mayEnd.resolve()
