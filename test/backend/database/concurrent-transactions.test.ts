@@ -10,9 +10,9 @@ import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { insertRow, openTestDatabase, readRowIds } from '../../fixtures/service/database.ts'
 import { until } from '../../fixtures/service/until.ts'
 
-/** Opens SQLite, even if the tests run on PostgreSQL. */
+/** Opens SQLite, even if the tests run on PostgreSQL. On a busy machine, slow transactions wait for a long time. */
 async function openSqlite(t: Test) {
-  return openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'test.db')}` })
+  return openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'test.db')}`, waitMsMax: 60_000 })
 }
 
 type Work = (tx: Transaction) => Promise<unknown>
