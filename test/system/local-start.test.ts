@@ -72,7 +72,12 @@ t.test('npm start stops its processes when its terminal is closed', async (t) =>
   })
   const exited = once(child, 'exit')
   t.teardown(() => child.kill('SIGTERM'))
-  await until(() => String(child.stdout.read() ?? '').includes('is running'), 'it is running')
+  // The text may arrive in several parts.
+  let output = ''
+  child.stdout.on('data', (chunk: Buffer) => {
+    output += chunk
+  })
+  await until(() => output.includes('is running'), 'it is running')
   child.kill('SIGHUP')
   t.strictSame(await exited, [0, null])
   await openTestDatabase(t, { url: `sqlite:${join(directory, 'receivables.db')}` })
