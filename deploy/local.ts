@@ -4,7 +4,7 @@
  * service out; operators run the two processes separately.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -104,9 +104,9 @@ async function choosePorts() {
     const wanted = process.env[name] || PORTS[name]
     const port = /^\d+$/.test(wanted) ? Number(wanted) : Number.NaN
     if (!(port <= 65_535)) exitWithError(`${name} must be a port from 0 to 65535, not "${wanted}".`)
-    const free = await findFreePort(port)
-    if (free === undefined) inUse.push({ name, port })
-    ports[name] = name === 'GATEWAY_PORT' ? String(free) : wanted
+    if (port !== 0 && !(await isPortFree(port))) inUse.push({ name, port })
+    const mustBeKnown = port === 0 && name === 'GATEWAY_PORT'
+    ports[name] = mustBeKnown ? String(await chooseFreePort()) : wanted
   }
   if (inUse.length > 0) exitWithError(describePortsInUse(inUse))
   return ports
@@ -125,18 +125,27 @@ function describePortsInUse(inUse: readonly PortInUse[]): string {
     : `The ports ${ports} are in use. Stop the processes that use them, or run: ${command}`
 }
 
-/** Resolves with the port if it is free, or with any free port for 0. Undefined if the port is in use. */
-async function findFreePort(port: number): Promise<number | undefined> {
+async function isPortFree(port: number): Promise<boolean> {
   const probe = createServer().listen(port, '127.0.0.1')
   try {
     await once(probe, 'listening')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return undefined
+    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return false
     throw error
   }
-  const address = probe.address()
   await new Promise((resolve) => probe.close(resolve))
-  return typeof address === 'object' ? address?.port : port
+  return true
+}
+
+/**
+ * Resolves with a free port that systems do not give to processes that ask for any port. Otherwise, one of these could
+ * take it before the gateway listens.
+ */
+async function chooseFreePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(20_000, 32_000)
+    if (await isPortFree(port)) return port
+  }
 }
 
 function readSecretsOrExit(): Record<string, string | undefined> {
@@ -198,8 +207,9 @@ async function start(
 }
 
 async function prepareDemo(): Promise<Demo> {
-  const password = ['--password', env['DEMO_PASSWORD'] ?? '']
-  const command = [join(root, 'backend', 'cli.ts'), 'demo', '--json', ...password]
+  // With the equals sign, a password may begin with a hyphen.
+  const password = `--password=${env['DEMO_PASSWORD'] ?? ''}`
+  const command = [join(root, 'backend', 'cli.ts'), 'demo', '--json', password]
   try {
     const { stdout } = await promisify(execFile)(process.execPath, command, { env })
     return JSON.parse(stdout)

@@ -67,17 +67,23 @@ t.test('npm start stops its processes if it cannot prepare the demo account', as
 t.test('npm start stops its processes when its terminal is closed', async (t) => {
   const directory = t.testdir()
   const child = spawn(process.execPath, ['deploy/local.ts'], {
-    env: { ...SCRIPT_ENV, ...ANY_PORTS, DATA_DIR: directory },
-    stdio: ['ignore', 'pipe', 'ignore'],
+    // Regression: the demo account could not be prepared if the random password began with a hyphen.
+    env: { ...SCRIPT_ENV, ...ANY_PORTS, DATA_DIR: directory, DEMO_PASSWORD: '-ab1cd2ef3gh' },
+    stdio: ['ignore', 'pipe', 'pipe'],
   })
   const exited = once(child, 'exit')
   t.teardown(() => child.kill('SIGTERM'))
   // The text may arrive in several parts.
   let output = ''
+  let errors = ''
   child.stdout.on('data', (chunk: Buffer) => {
     output += chunk
   })
-  await until(() => output.includes('is running'), 'it is running')
+  child.stderr.on('data', (chunk: Buffer) => {
+    errors += chunk
+  })
+  await until(() => output.includes('is running') || child.exitCode !== null, 'it is running')
+  t.ok(output.includes('is running'), errors)
   child.kill('SIGHUP')
   t.strictSame(await exited, [0, null])
   await openTestDatabase(t, { url: `sqlite:${join(directory, 'receivables.db')}` })
