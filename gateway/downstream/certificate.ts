@@ -1,4 +1,7 @@
-/** Validates the TLS certificate before it is used, and warns operators before it expires. */
+/**
+ * Validates the TLS certificate before it is used. Creates the warning for operators if the certificate has expired,
+ * will soon expire, or is not valid yet.
+ */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { SettingsError } from '../../shared/process/settings.ts'

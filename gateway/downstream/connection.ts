@@ -234,7 +234,8 @@ export class Connection implements CallConnection, BudgetedConnection {
     } else if (this.#body.isPending) {
       this.#readBody(bytes)
     } else if (!this.#body.isAbandoned) {
-      // Bytes after an abandoned body are dropped instead, because it is unknown where the next request begins.
+      // After an abandoned body (one that was rejected or too large), bytes are dropped instead, because it is unknown
+      // where the next request begins.
       this.#requests.push(bytes)
       if (this.#isReadAheadDropped || !this.#updateMemory()) this.#dropReadAhead()
       else if (this.#requests.length > READ_AHEAD_BYTES_MAX) this.#socket.pause()

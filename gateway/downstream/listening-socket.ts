@@ -21,8 +21,8 @@ export function closeServer(server: Server): Promise<void> {
 }
 
 /**
- * Rejects if no socket can listen on the port, e.g. with `EADDRINUSE` if a process already listens on it. A socket that
- * is opened with `reusePort` would share the port with that process instead.
+ * Rejects if no socket can listen on the port, e.g. with `EADDRINUSE` if a process already listens on it. The check is
+ * needed before a socket is opened with `reusePort`, which would share the port with that process instead of failing.
  */
 export async function assertPortFree(port: number, host: string): Promise<void> {
   const probe = createServer()

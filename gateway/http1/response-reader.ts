@@ -17,7 +17,8 @@ const LENGTH = /^\d{1,15}$/
 export interface ResponseReceiver {
   /**
    * Called for every head, including informational responses (1xx). In `fields`, names in lower case and
-   * values alternate. `length` is the length of the body in bytes; undefined if it is not known yet.
+   * values alternate. `length` is the length of the body in bytes; undefined if it is not known yet, or if the response
+   * is informational.
    */
   onHead(status: number, fields: readonly string[], length: number | undefined): void
   /** The receiver may use `part` only until this method returns. */
@@ -113,7 +114,7 @@ export class ResponseReader {
     this.#receiver.onEnd(this.#isReusable && rest.length === 0)
   }
 
-  /** Returns whether the server keeps the connection open, and stores how long it does so while it is idle. */
+  /** Returns whether the server keeps the connection open after the response. Also stores `keepAliveMs`. */
   #readConnection(fields: readonly string[]): boolean {
     for (let index = 0; index < fields.length; index += 2) {
       const value = fields[index + 1] ?? ''

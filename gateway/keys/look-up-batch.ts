@@ -12,8 +12,8 @@ export interface WaitingLookUp {
 }
 
 /**
- * Sends the look-ups as one request, and calls `resolve` or `reject` of each. The returned promise is never rejected:
- * if the request fails, each look-up is.
+ * Sends the look-ups as one request, and calls `resolve` or `reject` of each look-up. The returned promise is never
+ * rejected: if the request fails, `reject` of each look-up is called instead.
  */
 export async function sendBatch(
   lookUps: readonly WaitingLookUp[],

@@ -130,7 +130,7 @@ function registerBudgetMetrics(metrics: Metrics, budget: Budget): void {
   )
   metrics.gauge(
     'receivables_gateway_connections',
-    'Open connections of clients.',
+    'Open connections of clients, including those in their TLS handshake.',
     () => budget.connections.size,
   )
   metrics.gauge(
@@ -274,7 +274,7 @@ export function registerRedisMetrics(metrics: Metrics, rateLimiter: () => RateLi
   )
   metrics.total(
     'receivables_gateway_redis_outages_total',
-    'How often Redis became unavailable.',
+    'How often Redis, or one master of a Redis Cluster, became unavailable.',
     () => rateLimiter().counts.outages,
   )
   metrics.total(

@@ -57,7 +57,7 @@ export interface RateLimiter {
 
 /** Counts since the start, for metrics. */
 export interface RateLimiterCounts {
-  /** The number of times that the shared store, or a partition of it, became unavailable. */
+  /** The number of times that the shared store, or a part of it (one master of a Redis Cluster), became unavailable. */
   readonly outages: number
   /** The number of calls that this process counted by itself during outages. */
   readonly localAdmissions: number

@@ -27,8 +27,9 @@ const TIMES_PEERS_MIN = 5
  */
 const EJECTED_SHARE_MAX = 0.5
 /**
- * The duration of an ejection doubles with each further ejection, up to `EJECTED_MS_MAX`. It has a random part, so that
- * gateways do not begin to use the backend again at the same time.
+ * The duration of an ejection doubles with each further ejection, up to `EJECTED_MS_MAX`. A random share of the
+ * duration, up to `EJECTED_JITTER`, is then added, so that gateways do not begin to use the backend again at the same
+ * time.
  */
 const EJECTED_MS = 5_000
 const EJECTED_MS_MAX = 60_000

@@ -36,9 +36,9 @@ export interface Backends {
   /** The number of backends that are known at present. */
   readonly size: number
   /**
-   * Returns how many connections for calls the backends have together to which the next call may be sent (`size`),
-   * and how many of these are neither used nor awaited by a call (`free`). Both include connections that are not yet
-   * open.
+   * Counts the connections for calls of all backends to which the next call may be sent. `size` is the number of these
+   * connections, and `free` is the number of those that no call uses or awaits. Both include connections that are not
+   * open yet.
    */
   connections(): { readonly size: number; readonly free: number }
   /** Sets the function that is called when a connection for calls may have become free. */
@@ -57,10 +57,11 @@ export interface Backends {
   /** Records that a backend refused a connection. */
   markUnreachable(backend: Backend): void
   /**
-   * Sends a small signed JSON request, which must be idempotent: if it fails before its deadline and there are
-   * other backends, it is sent once more, to another backend. It is sent a further time if its backend misses a
-   * readiness probe while another backend is ready, or responds to a probe that began after the request, but not to the
-   * request.
+   * Sends a small signed JSON request, which must be idempotent, because it may be sent several times. If it fails
+   * before its deadline and there are other backends, it is sent once more, to another backend. In addition, the first
+   * attempt is aborted and repeated, on another backend if there is one, in two cases: its backend misses a readiness
+   * probe while another backend is ready; or its backend responds to a probe, but has not responded to the request for
+   * 2 seconds.
    */
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */
