@@ -26,10 +26,10 @@ export function renderCurl(
   return lines.join(' \\\n  ')
 }
 
-/** Returns the path and the query with the example values of the document. */
+/** Returns the path, with the id of the example response, and the query, with the examples of its parameters. */
 export function exampleTarget({ path, parameters, responses }: DocumentedOperation): string {
-  const ids = parameters.filter(({ location }) => location === 'path')
-  const filled = ids.reduce(
+  const inPath = parameters.filter(({ location }) => location === 'path')
+  const filled = inPath.reduce(
     (text, { name }) => text.replace(`{${name}}`, exampleId(responses)),
     path,
   )

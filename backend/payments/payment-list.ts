@@ -1,4 +1,4 @@
-/** Lists payments, reads their allocations, and finds the payment that has an idempotency key. */
+/** Lists payments, reads their allocations, and finds the payment with a given idempotency key. */
 import { type SqlBool, sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
@@ -110,11 +110,11 @@ export async function findPaymentByIdempotencyKey(
   accountId: string,
   idempotencyKey: string,
 ): Promise<PaymentRow | undefined> {
-  const [row] = await readByKey(reader, { accountId, idempotencyKey })
+  const [row] = await readByIdempotencyKey(reader, { accountId, idempotencyKey })
   return row
 }
 
-const readByKey = prepared(
+const readByIdempotencyKey = prepared(
   (reader: Reader, key: { readonly accountId: string; readonly idempotencyKey: string }) =>
     reader
       .selectFrom('payments')

@@ -38,11 +38,11 @@ export function combineTexts<Name extends string>(
 
 function conflictAt(name: string, stored: string): FieldError {
   const start = truncate(stored, QUOTED_MAX)
-  const now = stored === '' ? 'empty' : `“${start}${start === stored ? '' : '…'}”`
+  const quoted = stored === '' ? 'empty' : `“${start}${start === stored ? '' : '…'}”`
   return {
     pointer: `/${name}`,
     code: 'edit_conflict',
-    detail: `${name} was changed by another person while you had this form open, and is now ${now}. To replace it, save again.`,
+    detail: `${name} was changed by another person while you had this form open, and is now ${quoted}. To replace it, save again.`,
   }
 }
 

@@ -1,4 +1,7 @@
-/** The page for the second step of the login, with a code from the app, a passkey or a recovery code. */
+/**
+ * The page for the second step of the login: the person enters a code from the authenticator app or a recovery code, or
+ * uses a passkey.
+ */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { UserRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'

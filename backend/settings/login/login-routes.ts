@@ -55,6 +55,7 @@ export const loginPages: readonly OpenPage[] = [
           address,
           userAgent,
           browserToken,
+          // The session that the browser already has. The login ends it.
           token: session?.token,
         },
         now,
@@ -155,7 +156,10 @@ export const sessionPages: readonly SessionPage[] = [
   },
 ]
 
-/** Throws `login_failed` if the session has been ended in the meantime. */
+/**
+ * Responds to a login. `started` is the session that the login has created. Throws `login_failed` if another request
+ * has already ended this session.
+ */
 export async function respondToLogin(
   started: { readonly token: string; readonly browserToken?: string | undefined },
   { database }: SettingsDeps,

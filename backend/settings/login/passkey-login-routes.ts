@@ -11,13 +11,13 @@ import { renderLogin } from './login-page.ts'
 import { respondToLogin } from './login-routes.ts'
 import { requireRelyingParty } from './passkey-routes.ts'
 
-const LOGIN_PATH = '/settings/login/passkey'
-const CODE_PATH = '/settings/login/code/passkey'
+const PASSKEY_ONLY_PATH = '/settings/login/passkey'
+const SECOND_FACTOR_PATH = '/settings/login/code/passkey'
 
 export const passkeyLoginPages: readonly OpenPage[] = [
   {
     method: 'POST',
-    path: `${LOGIN_PATH}/challenge`,
+    path: `${PASSKEY_ONLY_PATH}/challenge`,
     async handle(request, deps) {
       const options = await beginPasskeyLogin(
         depsOf(deps),
@@ -31,7 +31,7 @@ export const passkeyLoginPages: readonly OpenPage[] = [
   },
   {
     method: 'POST',
-    path: LOGIN_PATH,
+    path: PASSKEY_ONLY_PATH,
     expected: { secrets: ['credential'] },
     handle: (request, deps) => logIn(request, passkeyOnlyAttempt(request), deps),
     rerender:
@@ -41,7 +41,7 @@ export const passkeyLoginPages: readonly OpenPage[] = [
   },
   {
     method: 'POST',
-    path: `${CODE_PATH}/challenge`,
+    path: `${SECOND_FACTOR_PATH}/challenge`,
     async handle(request, deps) {
       return {
         json: await beginPasskeyLogin(depsOf(deps), secondFactorAttempt(request), request.now),
@@ -50,7 +50,7 @@ export const passkeyLoginPages: readonly OpenPage[] = [
   },
   {
     method: 'POST',
-    path: CODE_PATH,
+    path: SECOND_FACTOR_PATH,
     expected: { secrets: ['credential'] },
     handle: (request, deps) => logIn(request, secondFactorAttempt(request), deps),
     rerender: rerenderCodePage,

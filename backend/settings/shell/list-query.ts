@@ -172,7 +172,7 @@ ${next !== null && html`<a class="button small" href="${linkTo(next, nextTrail)}
 </nav>`
 }
 
-/** Renders a link to the next page with the text `label`. `query` contains the page's cursor, limit and filters. */
+/** Renders a link with the text `label` to the next page, whose cursor, limit and filters are in `query`. */
 export function renderNext(path: string, query: Filters, label: string): Html {
   return html`<p><a class="button" href="${listPath(path, query)}" rel="next">${label}</a></p>`
 }

@@ -41,7 +41,8 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
             endpoints,
             urls,
             filters,
-            // The text in the URL, if there is one. `list.limit` is the number that applies, which may be the default.
+            // The link to the next page repeats this limit. It is not `list.limit`, which is the default if the URL
+            // contains no limit.
             limit: list.value('limit'),
             now,
           }),
