@@ -198,7 +198,8 @@ export async function listAudit(
 /**
  * Returns the columns that the database may look up in an index: those of the index of the filter that usually has the
  * fewest matches. Without statistics, SQLite cannot determine which filter that is. The indexes by actor and by action
- * also contain the sort column, and one of the indexes by actor contains the action.
+ * also contain the sort column, and one of the indexes by actor contains the action. Without a filter, the database may
+ * use any index.
  */
 function indexesFor(
   sort: string,

@@ -108,8 +108,8 @@ export function leasesOf<T extends Leased>({
     },
 
     /**
-     * Makes leased rows due now if `isOrphaned` returns true for their lease. The rows keep the lease until
-     * they are claimed.
+     * Makes leased rows due now, instead of at the end of their lease, if `isOrphaned` returns true for the lease. The
+     * rows keep this lease until a worker claims them.
      */
     async reclaim(
       tx: Transaction,

@@ -1,7 +1,7 @@
 /**
  * Copies all records, except derived ones, to a database of the other kind. Each table is copied after the tables to
- * which it refers, and the rows of a table are copied in the order of their keys. An interrupted copy therefore
- * contains the first rows in this order, and the next copy continues after these rows.
+ * which it refers, and the rows of a table are copied in the order of their keys. After an interruption, the target
+ * therefore contains the first rows of each table in this order, or none, and the next copy continues after these rows.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Database } from './database.ts'
@@ -26,7 +26,7 @@ export interface CopyOptions {
 export interface CopiedTable {
   readonly name: string
   readonly rows: number
-  /** The columns whose sums differ, and `*` if the numbers of rows differ; empty if the copy is equal. */
+  /** The columns whose sums differ (see `compare`), and `*` if the numbers of rows differ; empty if nothing differs. */
   readonly differing: readonly string[]
 }
 
@@ -158,7 +158,7 @@ function orderOf({ key }: TableShape, direction: 'asc' | 'desc') {
   return sql.join(key.map((column) => sql`${sql.ref(column)} ${sql.raw(direction)}`))
 }
 
-/** Compares the number of rows, the sums of numbers, and the lengths of texts. */
+/** Compares the number of rows and a sum for each column: the sum of its numbers, or of the lengths of its texts. */
 async function compare(from: Database, to: Database, shape: TableShape): Promise<CopiedTable> {
   const [source, target] = await Promise.all([sum(from, shape), sum(to, shape)])
   const differing = Object.keys(source).filter((column) => source[column] !== target[column])

@@ -5,7 +5,7 @@
 import type { ActionContext } from '../accounts/audit.ts'
 import type { ImportRecordRow, ImportRow, Reader, Transaction } from '../database/tables.ts'
 
-/** What an import created (a customer, an invoice or a payment), or that it corrected an existing record. */
+/** The kind of a record that the import created, or `correction` for an existing record that the import corrected. */
 export type ImportRecordKind = ImportRecordRow['kind']
 
 /** Stores the import unless it exists already: each request of an import may be the first one that arrives. */

@@ -109,7 +109,9 @@ export interface FoundCorrection {
 }
 
 /**
- * Finds customers whose name or e-mail address differs from the file, and open invoices whose due date differs.
+ * Finds customers whose name or e-mail address differs from the file, and open or partially paid invoices whose due
+ * date differs from the file. `customers` (by external id) and `invoices` are in the file. `known` (customers) and
+ * `records` (invoices) are in the account.
  */
 export function findCorrections(
   customers: ReadonlyMap<string, LedgerCustomer>,

@@ -9,7 +9,7 @@ export type KeptReason =
   | 'closed' // the invoice is void or written off, the payment is reversed, or the customer is archived
   | 'corrected' // the record existed before the import, which only corrected it
   | 'invoice_kept' // the payment pays an invoice that is kept
-  | 'other_records' // the customer has invoices or payments that are not taken back, or irreversible messages
+  | 'other_records' // the customer keeps invoices or payments, or has messages that were approved, sent or received
   | 'paid' // the invoice has a payment that the import did not record, or that was changed after the import
   | 'reminded' // a reminder about the invoice was approved or sent
 
@@ -196,7 +196,8 @@ async function planInvoices(
           : reminded.has(id)
             ? 'reminded'
             : undefined
-    // An import records at most one payment of an invoice. With another payment, the reason is `paid`.
+    // A step needs only one payment: an import records at most one for each invoice, and an invoice with any other
+    // payment is kept.
     const [paymentId] = payingIds
     if (reason !== undefined) kept.push({ id, kind: 'invoice', name: number, reason })
     else steps.push({ invoiceId: id, ...(paymentId !== undefined && { paymentId }) })
@@ -298,8 +299,8 @@ async function planCustomers(
 }
 
 /**
- * Returns the customers that have irreversible messages, or invoices or payments that are not taken back. Void invoices
- * and reversed payments do not count.
+ * Returns the customers that have messages with a status in `IRREVERSIBLE`, or invoices or payments that are not taken
+ * back. Void invoices and reversed payments do not count.
  */
 async function findCustomersInUse(
   reader: Reader,
@@ -331,7 +332,8 @@ async function findCustomersInUse(
       .select(['id', 'debtor_id'])
       .where('account_id', '=', accountId)
       .where('debtor_id', 'in', chunk)
-      // By the index of the status, SQLite would read nearly all messages of the account: most have such a status.
+      // With the index of the status, SQLite would read nearly all messages of the account, because most of them have
+      // one of these statuses.
       .where(unindexed('status'), 'in', IRREVERSIBLE)
       .execute(),
   )

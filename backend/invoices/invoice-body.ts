@@ -38,7 +38,7 @@ const notes = text({ max: 2000, min: 0, multiline: true })
 
 export const invoiceBody = object<InvoiceBody>({
   debtor_id: optional(objectId),
-  // Its form is not checked, because no debtor has a malformed external id.
+  // The form of this id is not checked: no debtor has a malformed external id, so the error is `debtor_not_found`.
   debtor_external_id: optional(text({ max: 128 })),
   number: optional(matching(/\S/, 'text that is not blank', { max: 64 })),
   external_id: optional(externalId),

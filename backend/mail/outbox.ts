@@ -86,7 +86,7 @@ export function startOutbox(deps: OutboxDeps): Worker {
     topic: NOTICES,
     everyMs: POLL_MS,
     log,
-    // Resolves with the milliseconds until the next round.
+    // Resolves with the milliseconds until the next round; undefined if no mail becomes due within `POLL_MS`.
     async round() {
       if (await sendNotices(deps)) return 0
       const now = clock()
@@ -96,7 +96,10 @@ export function startOutbox(deps: OutboxDeps): Worker {
   })
 }
 
-/** Dispatches a batch of new notices, and sends a batch of due mails. Returns whether more may be new or due. */
+/**
+ * Dispatches a batch of new notices, and sends a batch of due mails. Returns whether there may be more new notices or
+ * due mails.
+ */
 export async function sendNotices(deps: OutboxDeps): Promise<boolean> {
   const { database, clock } = deps
   const notices = await findNewNotices(database.read, BATCH_MAX)
@@ -145,6 +148,7 @@ async function composeAndHandOver(deps: OutboxDeps, row: MailOutboxRow): Promise
     .executeTakeFirst()
   const body = notice && (await writeNotice(database.read, deps, notice))
   if (body === undefined) {
+    // The mail is handled like one that the mail server has permanently refused, so that it is not retried.
     const detail = 'the notice is obsolete'
     return { outcome: 'refused', type: 'hard', code: 'outdated', detail }
   }

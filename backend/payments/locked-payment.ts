@@ -18,7 +18,7 @@ export async function findPayment(
     .executeTakeFirst()
 }
 
-/** Like `lockPayment`. The payment must not be reversed: also throws `payment_already_reversed`. */
+/** Like `lockPayment`, but also throws `payment_already_reversed` if the payment was reversed. */
 export async function lockRecordedPayment(
   tx: Transaction,
   accountId: string,

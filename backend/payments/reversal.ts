@@ -69,7 +69,8 @@ async function reopenInvoices(
   const invoices = new Map((await findInvoices(tx, accountId, ids)).map((row) => [row.id, row]))
   for (const { invoice_id: id, amount } of allocations) {
     const invoice = invoices.get(id)
-    // The row is still current: a payment has at most one allocation to an invoice, so no earlier step has changed it.
+    // This row is still current: a payment has at most one allocation to an invoice, so the loop has not changed the
+    // invoice before.
     if (invoice !== undefined) await reopenInvoice(tx, invoice, amount, now)
   }
   await stopMessages(tx, accountId, ids, now, 'a payment was reversed')

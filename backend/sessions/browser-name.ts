@@ -10,6 +10,7 @@ const BROWSERS: Names = [
   [/Chrom(?:e|ium)\//, 'Chrome'],
   [/Safari\//, 'Safari'],
 ]
+/** The first match is used, because the header of Android also names Linux, and the header of iOS names Mac OS X. */
 const SYSTEMS: Names = [
   [/Android/, 'Android'],
   [/iPhone|iPad/, 'iOS'],

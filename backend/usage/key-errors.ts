@@ -8,9 +8,9 @@ const DAYS = 30
 const TOP_MAX = 5
 
 /**
- * Adds to the stored counts in one statement; the callers limit the number of rows. `sumByRowKey` adds up rows of the
- * same API key, day and code, because one statement may update a stored row only once. It also sorts the rows, so that
- * two concurrent transactions do not deadlock.
+ * Adds the counts of the rows to the stored counts, in one statement: the caller must limit the number of rows.
+ * `sumByRowKey` adds up rows of the same API key, day and code, because one statement may update a stored row only
+ * once. It also sorts the rows, so that two concurrent transactions do not deadlock.
  */
 export async function addErrors(tx: Transaction, rows: readonly KeyErrorRow[]): Promise<void> {
   const counted = sumByRowKey(rows, (row) => `${row.key_id} ${row.day} ${row.code}`)

@@ -20,8 +20,8 @@ export function normalizeText(text: string, form: 'NFC' | 'NFKC'): string {
 }
 
 /**
- * Spaces, and characters that are never shown by themselves, such as zero-width spaces and marks of the writing
- * direction.
+ * A text that is empty, or consists only of spaces and of characters that are never shown by themselves, such as
+ * zero-width spaces and marks of the writing direction.
  */
 const INVISIBLE = /^[\s\p{Default_Ignorable_Code_Point}]*$/u
 

@@ -13,7 +13,7 @@ const CHANNEL = 'receivables'
 /** The pause between two statements that notify. Announcements that are made meanwhile are sent together. */
 const NOTIFY_EVERY_MS = 20
 
-/** The delay before a lost connection is opened again. Listeners poll meanwhile. */
+/** The delay before a lost connection is opened again. Meanwhile, workers find announced work only when they poll. */
 const RECONNECT_MS = 1000
 
 export interface PostgresAnnouncementsOptions {

@@ -110,7 +110,7 @@ function createTarget(client: pg.ClientBase, options: BuildOptions): MigrationTa
       try {
         return await work()
       } finally {
-        // If the connection is lost, so is the lock.
+        // An error is ignored: if the connection is lost, PostgreSQL has already released the lock.
         await client.query('select pg_advisory_unlock($1)', [MIGRATION_LOCK]).catch(() => {})
       }
     },
@@ -134,8 +134,8 @@ async function transact<T>(
 }
 
 /**
- * Retries work that was aborted because of a lock of another transaction. The migration may wait, but calls may not
- * wait for the migration.
+ * Retries work that was aborted because of a lock of another transaction, or a deadlock with one. The migration may
+ * wait, but calls may not wait for the migration.
  */
 async function retryWhileLocked<T>(
   progress: MigrationProgress,

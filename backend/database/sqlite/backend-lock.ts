@@ -1,7 +1,7 @@
 /**
- * Prevents a second backend process on one SQLite file. The lock is a transaction on a small file beside the
- * database. The operating system releases the lock however the process ends. The lock is RESERVED, not EXCLUSIVE, so
- * that a rejected process can read which process has it.
+ * Prevents two backend processes from using the same SQLite database. The lock is a transaction on a small file beside
+ * the database. The operating system releases the lock however the process ends. SQLite's lock on the small file is
+ * RESERVED, not EXCLUSIVE, so that a rejected process can read in this file which process has the lock.
  */
 import sqlite3 from 'sqlite3'
 

@@ -62,7 +62,8 @@ export class Writer {
     // rollback of the transaction would remove them.
     await this.#batches.createMissingViews()
     await this.#connection.exec('begin immediate')
-    // A savepoint keeps a copy of changed pages. For a single job, the transaction itself is rolled back.
+    // A savepoint is not free: SQLite keeps a copy of the changed pages. A single job needs none, because its failure
+    // rolls back the transaction itself.
     this.#savepoint = hasOneJob ? undefined : new Savepoint(this.#connection)
     this.#mustRollBack = false
   }
