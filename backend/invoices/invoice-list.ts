@@ -4,7 +4,7 @@ import type { Reader } from '../database/database.ts'
 import { preparedPage } from '../database/prepared.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { InvoiceRow } from '../database/tables.ts'
-import { findFirstInvoice } from '../lists/first-invoice.ts'
+import { findPositionBeforeInvoices } from '../lists/first-invoice.ts'
 import {
   type AnyTimeFilters,
   type Column,
@@ -69,7 +69,7 @@ export async function listInvoices(
     values,
     selectiveFilters: [filters.external_id, filters.debtor_id, filters.number],
     broadFilters: [...statusFilters(status, values, page), literalFilter('currency', [currency])],
-    findFirstMatch: findFirstInvoice,
+    findPositionBeforeMatches: findPositionBeforeInvoices,
   } as const
   return await readPage(reader, list, page, (bounded, variant) =>
     readInvoices(reader, bounded, { ...variant, status, currency, overdue }),

@@ -32,7 +32,7 @@ interface Filters extends AnyTimeFilters {
  * Resolves with a position that follows `after` and precedes all matches that follow `after`; undefined if none is
  * known.
  */
-export async function findFirstInvoice(
+export async function findPositionBeforeInvoices(
   reader: Reader,
   filters: Filters,
   { sort, direction }: Pick<Page, 'sort' | 'direction'>,

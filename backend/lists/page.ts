@@ -46,7 +46,10 @@ const FIRST_SCAN_ROWS = 1000
  */
 const COUNTED_IN_STORED_ORDER_SQLITE = 2
 
-/** The same on PostgreSQL, whatever the order: it scans a row in less time than it sorts a match. */
+/**
+ * The number of matches that are counted for each scanned row on PostgreSQL, in any order. It is less than one, because
+ * sorting a match takes longer than scanning a row.
+ */
 const COUNTED_POSTGRES = 1 / 2
 
 /** The maximum number of scans on PostgreSQL: together, they scan 63,000 rows, which takes some ten milliseconds. */
@@ -61,13 +64,13 @@ interface List<V> {
   /** Filters by other indexed columns, which may match many rows. A scan and an index can each be the faster method. */
   readonly broadFilters: readonly IndexedFilter[]
   /**
-   * After the first scan of a page that this scan has not filled: resolves with a position that follows `after` and
-   * precedes all matches that follow `after`; undefined if none is known.
+   * Called if the first scan, which has ended at `after`, has not filled the page. Resolves with a later position at
+   * which scanning can continue, because all further matches follow it; undefined if no such position is known.
    */
-  readonly findFirstMatch?: FindFirstMatch<V>
+  readonly findPositionBeforeMatches?: FindPositionBeforeMatches<V>
 }
 
-type FindFirstMatch<V> = (
+type FindPositionBeforeMatches<V> = (
   reader: Reader,
   values: V,
   page: Page,
@@ -89,7 +92,7 @@ export async function readPage<
   page: Page,
   read: (values: V & PageBounds, variant: PageVariant) => Promise<Row[]>,
 ): Promise<Row[]> {
-  const { table, selectiveFilters, findFirstMatch } = list
+  const { table, selectiveFilters, findPositionBeforeMatches } = list
   const values = withImpliedLimits(list.values, page.sort)
   const { scanned, timeFilters, otherFilters } = planScan({ ...list, values }, page.sort)
   const scan: Scan<Row> = {
@@ -100,8 +103,8 @@ export async function readPage<
       const { variant, bounds } = splitPage(part)
       return await read({ ...values, ...bounds }, variant)
     },
-    async findFirstMatch(after) {
-      return await findFirstMatch?.(reader, values, page, after)
+    async findPositionBeforeMatches(after) {
+      return await findPositionBeforeMatches?.(reader, values, page, after)
     },
   }
   if (isAnyDefined(...selectiveFilters)) return await scan.readPart(page)
@@ -112,8 +115,9 @@ export async function readPage<
 }
 
 /**
- * For PostgreSQL: reads the rows by the method that PostgreSQL chooses, with any index. Conditions on columns that are
- * not in `indexableColumns` would become expressions (see `unindexed`), for which PostgreSQL has no statistics.
+ * For PostgreSQL: reads the rows by the method and with the index that PostgreSQL chooses. All columns with conditions
+ * are in `indexableColumns`: a condition on any other column would become an expression (see `unindexed` in keyset.ts),
+ * for which PostgreSQL has no statistics.
  */
 async function readByStatistics<Row>({ scanned, filters, readPart }: Scan<Row>, page: Page) {
   const columns = [scanned, ...filters].map(({ column }) => column)
@@ -126,10 +130,10 @@ interface Scan<Row> {
   readonly scanned: IndexSection & Pick<IndexedFilter, 'column'>
   readonly filters: readonly IndexedFilter[]
   readPart(part: Page): Promise<Row[]>
-  findFirstMatch(after: Position): Promise<Position | undefined>
+  findPositionBeforeMatches(after: Position): Promise<Position | undefined>
 }
 
-/** Alternately counts matches of the filters and scans rows, as described at the top. */
+/** Alternately counts matches of the filters and scans rows, as the beginning of this file describes. */
 async function scanAndCount<Row extends { readonly id: string }>(
   reader: Reader,
   scan: Scan<Row>,
@@ -143,7 +147,7 @@ async function scanAndCount<Row extends { readonly id: string }>(
   }
   const scansMax = isPostgres(reader) ? SCANS_MAX_POSTGRES : Number.POSITIVE_INFINITY
   let { filters } = scan
-  let rest = page
+  let unscanned = page
   for (let number = 0; number < scansMax; number++) {
     const count = FIRST_SCAN_ROWS * 2 ** number
     const uncounted = await Promise.all(
@@ -153,10 +157,10 @@ async function scanAndCount<Row extends { readonly id: string }>(
     const selective = uncounted.find(({ sections }) => sections.length === 0)
     if (selective !== undefined)
       return await readPart({ ...page, indexableColumns: [selective.column] })
-    const end = await findPosition(reader, accountTable, { ...rest, ...scanned }, count)
+    const end = await findPosition(reader, accountTable, { ...unscanned, ...scanned }, count)
     add(
       await readPart({
-        ...rest,
+        ...unscanned,
         indexableColumns: [page.sort, scanned.column],
         ...(end && { end }),
       }),
@@ -165,10 +169,10 @@ async function scanAndCount<Row extends { readonly id: string }>(
       return [...found.values()].slice(0, page.fetch)
     }
     filters = uncounted
-    const firstMatch = number === 0 ? await scan.findFirstMatch(end) : undefined
-    rest = { ...page, after: firstMatch ?? end }
+    const beforeMatches = number === 0 ? await scan.findPositionBeforeMatches(end) : undefined
+    unscanned = { ...page, after: beforeMatches ?? end }
   }
-  add(await readByStatistics(scan, rest))
+  add(await readByStatistics(scan, unscanned))
   return [...found.values()].slice(0, page.fetch)
 }
 
@@ -233,7 +237,7 @@ function planScan<V extends AnyTimeFilters>({ values, broadFilters }: List<V>, s
     ({ sections: { length, 0: first } }) => length === 1 && first?.sort === sort,
   )
   const filters = broadFilters.filter((filter) => filter !== inOrder && filter.sections.length > 0)
-  // A filter of the list by the same column contains fewer rows.
+  // If the list has a filter by the same column, the index of this filter may be partial and thus contain fewer rows.
   const timeFilters = ranges
     .filter((other) => other !== range)
     .map((other) => filters.find(({ column }) => column === other[0]) ?? rangeFilter(...other))
@@ -264,14 +268,14 @@ async function countMatches(
   scannedSort: string,
 ): Promise<IndexedFilter> {
   const page = { direction: 'asc', fetch: 1, after: undefined } as const
-  const rest = await Promise.all(
+  const uncounted = await Promise.all(
     sections.map(async (section) => {
       const count = scannedRows * countedPerRow(reader, section.sort, scannedSort)
       const after = await findPosition(reader, accountTable, { ...page, ...section, column }, count)
       return after === undefined ? [] : [{ ...section, after }]
     }),
   )
-  return { column, sections: rest.flat() }
+  return { column, sections: uncounted.flat() }
 }
 
 function countedPerRow(reader: Reader, sort: string, scannedSort: string): number {
@@ -280,7 +284,7 @@ function countedPerRow(reader: Reader, sort: string, scannedSort: string): numbe
   return isStoredOrder ? COUNTED_IN_STORED_ORDER_SQLITE : 1
 }
 
-/** Returns the position of the row with this number in a section of an index; undefined if the section has fewer. */
+/** Returns the position of a section's row with this number; undefined if the section has fewer rows. */
 async function findPosition(
   reader: Reader,
   { table, accountId }: AccountTable,

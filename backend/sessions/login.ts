@@ -150,19 +150,19 @@ export async function completeLogin(
 ): Promise<StartedSession> {
   const { address } = browser
   const user = await findPendingUser(database.read, token, now)
-  if (user === undefined || token === undefined) throw passwordTooOld()
+  if (user === undefined || token === undefined) throw passwordEnteredTooLongAgo()
   // Guesses are counted by user, not by browser, because a code has only a million values.
   const guess = { purpose: 'second_factor', subject: user.id, address } as const
   await database.transaction((tx) => countGuess(tx, guess, now))
   const actionContext = { actor: actorOf(user, address), now }
   const complete = await database.transaction(async (tx) => {
     if (!(await consumeSecondFactorCode(tx, user.id, code, box, actionContext))) {
-      // An error thrown here would undo the record.
+      // An error thrown here would undo the record of the wrong code.
       await recordWrongCode(tx, user, actionContext)
       return undefined
     }
     // The pending session may have been ended since it was read, e.g. because the password was reset.
-    if ((await findPendingUser(tx, token, now)) === undefined) throw passwordTooOld()
+    if ((await findPendingUser(tx, token, now)) === undefined) throw passwordEnteredTooLongAgo()
     await uncountGuess(tx, guess, now)
     await endSession(tx, token)
     await recordLogin(tx, user, address, now)
@@ -172,7 +172,7 @@ export async function completeLogin(
   throw new Problem('login_failed', 'This code is wrong or was already used. Enter another code.')
 }
 
-function passwordTooOld(): Problem {
+function passwordEnteredTooLongAgo(): Problem {
   return new Problem('login_failed', 'Log in again: your password was entered too long ago.')
 }
 

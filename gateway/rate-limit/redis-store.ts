@@ -1,7 +1,7 @@
 /**
  * The connection to Redis, in any form of deployment, and the one script that runs there. Without a
  * connection, script calls fail immediately (in a cluster, unless the connection to the node is being opened).
- * No script call that may have been executed is sent again, since its calls would be counted twice.
+ * No script call that may have been executed is sent again, since the API calls that it counts would be counted twice.
  */
 import { readFileSync } from 'node:fs'
 import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net'
@@ -27,10 +27,10 @@ const DISCONNECT_TIMEOUT_MS = 50
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 250
 /**
- * The time between two attempts to connect to the same sentinel. It is longer than for Redis itself, because
- * other sentinels may be available.
+ * The time between two attempts to connect to a sentinel in order to watch it for failovers. It is longer than for
+ * Redis itself, because the other sentinels report a failover as well.
  */
-const SENTINEL_RECONNECT_MS = 1_000
+const SENTINEL_WATCH_RECONNECT_MS = 1_000
 /**
  * The maximum number of counters in one script call. Each takes a few µs, and a long script would block
  * Redis.
@@ -88,7 +88,8 @@ export interface RedisStore {
 }
 
 export function connectRedis({ address, tls }: RedisStoreOptions): RedisStore {
-  // ioredis has no option for this. Connections to backends are not affected: each is opened to a single address.
+  // ioredis has no option for this timeout. Connections to backends are not affected: each is opened to a single
+  // address.
   setDefaultAutoSelectFamilyAttemptTimeout(ADDRESS_TIMEOUT_MS)
   return address.form === 'cluster' ? connectCluster(address, tls) : connectServer(address, tls)
 }
@@ -148,7 +149,7 @@ function watchFailovers(
       ...(isTls ? { tls } : {}),
       enableReadyCheck: false,
       maxRetriesPerRequest: null,
-      retryStrategy: () => SENTINEL_RECONNECT_MS,
+      retryStrategy: () => SENTINEL_WATCH_RECONNECT_MS,
     })
     watch.on('error', () => {})
     watch.on('message', (_, message: string) => {

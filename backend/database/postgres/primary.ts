@@ -21,8 +21,8 @@ import { describeServer } from './servers.ts'
 const POLL_MS = 250
 
 /**
- * The margin of the leases for clocks that differ (30 s for reminders) is larger than the difference between two
- * backends that each differ from the server by this much.
+ * The leases on reminders and on other mail have a margin of 30 s for clocks that differ. The clocks of two backends
+ * that each differ from the server's clock by this much differ from each other by at most 20 s.
  */
 const CLOCK_DIFFERENCE_MS_MAX = 10_000
 
@@ -73,7 +73,7 @@ export class Primary {
   readonly #hasChoice: boolean
   readonly #isPolled: boolean
   readonly #clock: () => Date
-  /** Connections that are open or being opened. */
+  /** Connections that are open or being opened, each with the URL of its server. */
   readonly #clients = new Map<Client, string>()
   #url: string
   /** The highest timeline seen so far. */
@@ -191,8 +191,8 @@ export class Primary {
       server.client ??= await this.#connect(server.url)
       server.state = await readState(server.client, this.#servers.length > 1, this.#clock)
       server.failure = undefined
-      // After a reconnect, silent connections are closed only after the second poll: by then, the other connections
-      // have had time to receive pending responses.
+      // The first poll over a new connection closes no silent connections: until the second poll, the other connections
+      // have time to receive pending responses.
       if (!isNew) this.#endSilent(server)
     } catch (error) {
       // Only a timeout means that the server is silent. A timer can be a millisecond early.
@@ -226,11 +226,12 @@ export class Primary {
     const { state, url } = server
     if (state === undefined) return
     if (state.isStandby) {
-      if (url === this.#url) this.#endConnections((at) => at === url)
+      if (url === this.#url) this.#endConnections((clientUrl) => clientUrl === url)
       return
     }
     const current = this.#current
-    // Two URLs may lead to the same server, with the same timeline: either can be used.
+    // Two URLs may lead to the same server, which reports the same timeline for both. The current URL remains in use
+    // unless its server is a standby or does not respond.
     const isNewer = state.timeline > this.#timeline
     const replaces = state.timeline === this.#timeline && current?.state?.isStandby !== false
     if (url !== this.#url && (isNewer || replaces)) this.#moveTo(url)
@@ -243,13 +244,13 @@ export class Primary {
     // The choice at the start, when no timeline is known yet, is not a change.
     if (this.#timeline > 0) this.#log.warn({ from, to }, 'another database server accepts writes')
     this.#url = url
-    this.#endConnections((at) => at !== url)
+    this.#endConnections((clientUrl) => clientUrl !== url)
   }
 
   #bytesReceivedFrom(url: string): Map<Client, number> {
     const received = new Map<Client, number>()
-    for (const [client, at] of this.#clients) {
-      if (at === url) received.set(client, client.connection.stream.bytesRead)
+    for (const [client, clientUrl] of this.#clients) {
+      if (clientUrl === url) received.set(client, client.connection.stream.bytesRead)
     }
     return received
   }

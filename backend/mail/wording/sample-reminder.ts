@@ -15,7 +15,7 @@ import type { Wording } from './wording.ts'
  * This condition contains literals instead of parameters, because a database uses a partial index only if the text
  * of the statement contains the condition of the index.
  */
-const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
+const IS_UNPAID = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
 /** The sample is about this invoice if no invoice is chosen and the account has no unpaid invoice. */
 const FICTITIOUS = {
@@ -121,7 +121,7 @@ async function findInvoice(reader: Reader, accountId: string, invoiceId: string 
     .where('invoices.account_id', '=', accountId)
   if (invoiceId !== null) return query.where('invoices.id', '=', invoiceId).executeTakeFirst()
   return query
-    .where(IS_OPEN)
+    .where(IS_UNPAID)
     .orderBy('invoices.due_date')
     .orderBy('invoices.id')
     .limit(1)
