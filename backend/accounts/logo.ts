@@ -48,7 +48,7 @@ const FORMATS: readonly Format[] = [
   },
 ]
 
-/** Throws `validation_failed` at `/logo`. */
+/** Throws `validation_failed` at `/logo` if the file is not a valid logo. */
 export function parseLogo(file: Buffer): Logo {
   if (file.length === 0) throw invalidLogo('required', 'is required: choose a file')
   if (file.length > LOGO_BYTES_MAX) {

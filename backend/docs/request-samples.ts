@@ -215,7 +215,7 @@ function indent(text: string, spaces: number): string {
   return text.replaceAll('\n', `\n${' '.repeat(spaces)}`)
 }
 
-/** Doubles the indentation: the JSON has two spaces per level, the programs have four. */
+/** Doubles the indentation: the JSON has two spaces per level, the programs in Python and PHP have four. */
 function indentByFour(json: string): string {
   return json.replace(/^ +/gm, (spaces) => spaces.repeat(2))
 }

@@ -5,7 +5,7 @@
 import { leasesOf } from '../background/leases.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
-/** A lease is long enough for an attempt of 15 s, the wait for a transaction, and differences between clocks. */
+/** Long enough for an attempt of 15 s, the wait for a transaction, and clocks that differ by some seconds. */
 export const LEASE_MS = 30_000
 
 export const DELIVERY_LEASES = leasesOf({
@@ -118,7 +118,7 @@ const MARKED_FAILED_MAX = 1000
 
 /**
  * Marks pending deliveries to an endpoint as failed, after the endpoint was disabled or deleted. Attempts in progress
- * continue. If more than `MARKED_FAILED_MAX` deliveries are pending, the retention (`retention.ts`) marks the rest
+ * continue. If more than `MARKED_FAILED_MAX` deliveries are pending, the retention (`retention.ts`) marks the others
  * within some minutes. Deliveries that are still pending when the endpoint is resumed are sent.
  */
 export async function failPendingDeliveries(

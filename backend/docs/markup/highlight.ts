@@ -13,7 +13,7 @@ import ruby from 'highlight.js/lib/languages/ruby'
 import typescript from 'highlight.js/lib/languages/typescript'
 import { Html, html } from '../../html/html.ts'
 
-/** The languages by the names that the code blocks of the guides use. */
+/** The languages by the names that the code blocks of the guides and the samples of the reference use. */
 const LANGUAGES = {
   sh: bash,
   csharp,

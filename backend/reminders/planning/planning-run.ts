@@ -28,8 +28,8 @@ export interface PlanningDeps {
 }
 
 /**
- * Which debtors to plan: those that are due for planning, or all that have open invoices. All are planned by the first
- * run of a rehearsal, which plans and sends reminders as if it were another date.
+ * Which debtors to plan: those that are due for planning, or all that have open invoices. A rehearsal plans and sends
+ * reminders as if it were another date; its first run plans all debtors that have open invoices.
  */
 export interface PlanningScope {
   readonly allDebtors: boolean

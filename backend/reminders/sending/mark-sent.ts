@@ -30,6 +30,7 @@ export async function markSent(
   now: Date,
 ): Promise<void> {
   const at = now.toISOString()
+  // The message needs no further send check, and its lease is released.
   await setNextRun(tx, message.id, null)
   const change = {
     status: 'sent',
@@ -47,7 +48,7 @@ export async function markSent(
       .updateTable('invoices')
       .set({
         ...(shownStage === null ? {} : { chasing_stage: shownStage }),
-        // The stored time can be later than now, if the clock was set back since.
+        // The stored time is later than now if the clock was set back after it was stored.
         chasing_last_message_at: sql<string>`case
           when chasing_last_message_at > ${at} then chasing_last_message_at
           else ${at}

@@ -126,8 +126,8 @@ data-warning="${revocationWarning(row, now)}">Revoke<span class="unseen"> ${row.
 }
 
 /**
- * Says when the key was last used, and what a revocation causes. Other backends write a key's last use with a delay of
- * a few seconds.
+ * Says when the key was last used, and what a revocation causes. Other backends store the last use of a key a few
+ * seconds later, so a key without a stored use may have been used in the last few seconds.
  */
 export function revocationWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null

@@ -58,10 +58,10 @@ const KEYS: readonly WordingKey[] = STAGES.flatMap((stage) =>
 
 const EXPECTED: Expected = { texts: [...WORDING_FIELDS, 'invoice'], omitsUnchangedFields: true }
 
-/** The units for `combineTexts`: each text is changed independently of the others. */
+/** The units for `combineTexts`: lists of texts that belong together. Here, each text is a unit of its own. */
 const UNITS = WORDING_FIELDS.map((name) => [name] as const)
 
-/** Instead of an invoice number: `readSample` then chooses the invoice. */
+/** If this is passed instead of the number of an invoice, `readSample` chooses the invoice. */
 const ANY_INVOICE = ''
 
 export const wordingPages: readonly SessionPage[] = [
@@ -184,6 +184,7 @@ export const wordingPages: readonly SessionPage[] = [
         sendTestReminder(tx, user, { ...key, wording, invoiceId }, actionContext),
       )
       const view = await readSentView(request, deps)
+      // The mail may be sent, written to a file, dropped or kept waiting; the message on the page says which.
       const route = deps.noticeRouteOf?.(email) ?? 'waiting'
       return {
         json: { object: 'test_reminder', to: email, route },
@@ -249,7 +250,7 @@ function sentWording(fields: Fields): Wording {
 /**
  * Returns a sample of a reminder with this wording. If the number is empty, as `ANY_INVOICE` is, the sample is about
  * the unpaid invoice with the earliest due date or, if nothing is owed, a made-up invoice. Throws `validation_failed`
- * at `/invoice`.
+ * at `/invoice` if no invoice has the number.
  */
 async function readSample(
   { session, now }: SessionRequest,

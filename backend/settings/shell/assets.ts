@@ -19,7 +19,8 @@ type AssetName = (typeof FILES)[number]['name']
 
 const ASSETS = FILES.map(({ name, type }) => {
   const file = new URL(`./assets/${name}`, import.meta.url)
-  // Every page loads all stylesheets, so only one has to contain the rules that Settings and the documentation share.
+  // `readStylesheet` adds the rules that Settings and the documentation share. Every page of Settings loads all
+  // stylesheets, so only one of them needs these rules.
   const content = name === 'settings.css' ? readStylesheet(file) : readFileSync(file)
   const version = createHash('sha256').update(content).digest('base64url').slice(0, 12)
   return { name, type, content, path: `/settings/assets/${version}/${name}` }

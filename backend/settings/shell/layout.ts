@@ -17,7 +17,7 @@ export interface PageContent {
   readonly main: Html
   /** The text of the last search, which the search field in the header shows. */
   readonly search?: string
-  /** Omits the navigation, for pages with a secret that the user must store before leaving: it is shown only once. */
+  /** Omits the navigation, for pages with a secret that is shown only once: the user must store it before leaving. */
   readonly hasNoNavigation?: boolean
   /** Whether the page needs the script for passkeys. */
   readonly hasPasskeys?: boolean
@@ -148,7 +148,8 @@ export function renderCopyField(id: string, label: string, text: string): Html {
 
 /**
  * Renders the hidden field `SHOWN` with the values that are stored when the form is rendered. When the form is sent, a
- * field whose value is still the same counts as not sent, see `Fields`.
+ * field that the user has not changed counts as not sent (see `Fields`), so that the form does not revert what another
+ * person has changed meanwhile.
  */
 export function renderHiddenStored(values: ShownValues): Html {
   return renderHidden(SHOWN, JSON.stringify(values))

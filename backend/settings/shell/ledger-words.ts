@@ -104,7 +104,7 @@ export function renderInvoiceStatus(row: InvoiceRow, today: string): Html {
   }${row.chasing_blocked_reason === 'disputed' && html` <span class="badge held">Disputed</span>`}`
 }
 
-/** Returns the reason why no reminder, about whichever invoice, reaches the customer; undefined if there is none. */
+/** Returns the reason why no reminder about any invoice reaches the customer; undefined if there is no such reason. */
 export function blockReasonOf(
   row: Pick<DebtorRow, 'status' | 'chasing_status' | 'contactability_email'>,
 ): string | undefined {

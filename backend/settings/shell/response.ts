@@ -27,7 +27,10 @@ export type RenderPage = (frame: Frame) => Html
 
 export interface Response {
   readonly status?: number
-  /** The JSON of the response. If it is undefined, a JSON response has the status 204, or 406 if there is a page. */
+  /**
+   * The JSON of the response. If it is undefined, a client that wants JSON gets the status 204, or 406 if there is a
+   * `page` or a `document`.
+   */
   readonly json?: unknown
   readonly page?: RenderPage
   /** A complete HTML document, which a page shows in an iframe. */
@@ -37,13 +40,16 @@ export interface Response {
   /** A CSV file to download, which is streamed. */
   readonly file?: { readonly name: string; readonly content: Readable }
   /**
-   * Whether a login is complete. The redirect then leads to the page that was requested without a session, and to
-   * `location` if there is none.
+   * Whether a login is complete. The redirect then leads to the page that was requested without a session or, if there
+   * was no such request, to `location`.
    */
   readonly completesLogin?: true
   /** The target of a redirect, instead of a page. */
   readonly location?: string
-  /** Sets the cookie `login` (see `Cookies`) on a JSON response too: the next request must come from this browser. */
+  /**
+   * Sets the cookie `login` (see `Cookies`) although the response contains no form: the next request must come from
+   * this browser.
+   */
   readonly bindsBrowser?: true
   /** The token of a new session, or null if the session has ended. */
   readonly token?: string | null
@@ -121,9 +127,10 @@ async function write(
       .type(JSON_MEDIA_TYPE)
   }
   if (location !== undefined && request.headers['x-dialog'] === '1') {
-    // `dialogs.js` would follow a redirect, and the flash message would be used up before the page is shown.
-    // Without a media type, browsers parse the body as XML, and the styles of their error page violate the
-    // content security policy.
+    // `dialogs.js` would follow a redirect, and the flash message would be used up before the page is shown. The body
+    // is HTML, because `dialogs.js` makes browsers parse each response as a document. They would parse a body without a
+    // media type as XML, and the styles of the error page that they then create would violate the content security
+    // policy.
     return h.response(DONE).type(HTML_MEDIA_TYPE).header('x-location', encodeLocation(location))
   }
   if (location !== undefined) {

@@ -1,6 +1,6 @@
 /**
  * The security headers of all pages, including error pages of Settings, according to OWASP's recommendations. Also
- * the check that a change was requested by our own pages, which uses headers that browsers send.
+ * the check, by headers that browsers send, that a change was requested by one of our own pages.
  */
 import type { Server } from '@hapi/hapi'
 import { Problem } from '../../../shared/contract/problem.ts'
@@ -91,9 +91,10 @@ interface OriginHeaders {
 }
 
 /**
- * Throws `Problem` `cross_site_request`. A request with neither header is accepted, because clients other than browsers
- * send none; in a session, it still needs a CSRF token. Browsers send `Origin: null` for forms of pages with
- * `no-referrer`, such as ours. This is accepted only if `Sec-Fetch-Site`, which no page can forge, is `same-origin`.
+ * Throws `Problem` `cross_site_request` if a page of another site sent the request. A request with neither header is
+ * accepted, because clients other than browsers send none; in a session, it still needs a CSRF token. Browsers send
+ * `Origin: null` for forms of pages with `no-referrer`, such as ours. `null` is accepted only if `Sec-Fetch-Site`,
+ * which no page can forge, is `same-origin`.
  */
 export function checkSameOrigin(headers: OriginHeaders, baseUrl: string): void {
   const { origin, 'sec-fetch-site': site } = headers

@@ -99,12 +99,13 @@ export function renderDeliveryPage(
   const { delivery, attempts, body } = detail
   const { timezone } = session.account
   const isAdmin = session.user.role === 'admin'
+  // A deleted endpoint is also disabled.
+  const canRedeliver = isAdmin && endpoint.status !== 'disabled'
   const event: unknown = JSON.parse(body)
   const main = html`<p class="back"><a href="${PATH}?endpoint_id=${endpoint.id}">Delivery log</a></p>
 <div class="heading"><h1 translate="no">${delivery.event_type}</h1>
 ${
-  isAdmin &&
-  endpoint.status !== 'disabled' &&
+  canRedeliver &&
   html`<form method="post" action="${PATH}/${delivery.id}/redeliver" data-once>${renderCsrfField(frame)}<button>Redeliver</button></form>`
 }</div>
 <section class="card"><dl class="facts">
