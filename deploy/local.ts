@@ -66,6 +66,7 @@ const env: NodeJS.ProcessEnv = {
   ...readSecretsOrExit(),
   ...process.env,
   DATA_DIR: dataDir,
+  // For the backend, see "Sizing" in docs/operations.md.
   UV_THREADPOOL_SIZE: '16',
   MALLOC_MMAP_THRESHOLD_: '131072',
   ...ports,
@@ -138,8 +139,8 @@ async function isPortFree(port: number): Promise<boolean> {
 }
 
 /**
- * Resolves with a free port that systems do not give to processes that ask for any port. Otherwise, one of these could
- * take it before the gateway listens.
+ * Resolves with a free port below the range from which systems choose when a process listens on port 0. Otherwise,
+ * another process could get the port before the gateway listens.
  */
 async function chooseFreePort(): Promise<number> {
   for (;;) {
@@ -169,8 +170,8 @@ function readOrMakeSecrets(): Record<string, string | undefined> {
       `SECRET_BOX_KEY=${random()}`,
       `DEMO_PASSWORD=${randomBytes(9).toString('base64url')}`,
     ]
-    // Without the second name, an interrupted start would leave a file without some secrets, and no later start would
-    // succeed.
+    // The file gets its final name only once it is complete. Otherwise, an interrupted start could leave a file without
+    // some secrets, and no later start would succeed.
     writeFileSync(`${path}.partial`, `${lines.join('\n')}\n`, { mode: 0o600 })
     renameSync(`${path}.partial`, path)
   }

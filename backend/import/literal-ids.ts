@@ -36,7 +36,8 @@ export function withIdsInService(ledger: Ledger, debtors: readonly DebtorRecord[
 }
 
 /**
- * Returns undefined if the id in the file, as an external id, would mean another id, such as `A%20B`, or be invalid.
+ * Returns the id in the file if an import encodes it but another system may have stored it unchanged, such as `50%`.
+ * Returns undefined for any other id, such as `A%20B`: as an external id, this text means the id `A B`.
  */
 function literalIdOf({ id, externalId }: LedgerCustomer): string | undefined {
   if (id === externalId || /\s/u.test(id)) return undefined

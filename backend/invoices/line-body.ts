@@ -17,6 +17,7 @@ const decimalText = matching(/^\d{1,7}(?:\.\d{1,6})?$/, 'a decimal like "7.5"', 
 
 // Without `allow`, an empty text would not count as a text, and would get the error for integers.
 const quantity = joi.alternatives().conditional(joi.string().allow(''), {
+  // The text of `number.positive` also names the limit, so the error fits both zero and a quantity that is too large.
   // biome-ignore lint/suspicious/noThenProperty: joi gives the option this name.
   then: decimalText.custom((value: string, helpers) =>
     isQuantity(value) ? value : helpers.error('number.positive', { limit: QUANTITY_MAX }),

@@ -29,6 +29,7 @@ export function spanOfCall(
   }
 }
 
+/** Returns no spans if the gateway exports no traces: the call record then has no steps. */
 export function spansOfSteps({ steps = [], backend }: Call['record']): Span[] {
   return steps.map(({ name, spanId, from, to, failed }: CallStep) => ({
     name,

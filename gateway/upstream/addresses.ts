@@ -150,8 +150,8 @@ function fixedAddress(url: string): BackendAddress {
 
 /**
  * Returns the addresses in a stable order. If a name has IPv4 and IPv6 addresses, returns only the IPv4 addresses, or
- * only the IPv6 addresses if no IPv4 address accepts connections but an IPv6 address does. With both families, each
- * backend would be counted twice.
+ * only the IPv6 addresses if no IPv4 address accepts connections but an IPv6 address does. Each backend usually has an
+ * address of each family, so with both families, it would be counted twice.
  */
 async function addressesOf(
   origin: string,

@@ -4,7 +4,10 @@ import type { CheckStep, ColumnStep, IndexStep } from './steps.ts'
 
 export interface MigrationTarget {
   readonly db: Kysely<unknown>
-  /** Uses the connection of `db`: within `transaction`, it also finds tables that the transaction has created. */
+  /**
+   * Uses the only connection of `db`. A call inside of `transaction` therefore also finds tables that the transaction
+   * has created.
+   */
   hasTable(name: string): Promise<boolean>
   /**
    * Runs `work` in a transaction that blocks other transactions only for a moment: if it waits too long for a lock, it

@@ -1,7 +1,7 @@
 /**
  * The queue of the single writer, in which the accounts take turns. Jobs that wait at the same time are committed
  * together as a group, so that they share the cost of a write to disk. Consecutive jobs of different debtors run at the
- * same time (writer.ts), the others one after another.
+ * same time (writer.ts), all other jobs one after another.
  * A job that throws undoes only its own writes. An error that ends the whole transaction of SQLite rejects every job
  * of the group with 503, or with 504 if the outcome of the COMMIT is unknown. No job of a group is settled before the
  * COMMIT, not even a rejected one, because the reason for the rejection may depend on a write of the group.
@@ -33,7 +33,8 @@ const GROUP_MS_MAX = 50
 const SLOW_MS = 20
 
 /**
- * The maximum number of jobs that run at the same time. The time limit of a group is checked only when they have ended.
+ * The maximum number of jobs that run at the same time. The time limit of a group is checked only when these jobs have
+ * ended, so with more jobs, a group could exceed its limit by more.
  */
 const CONCURRENT_MAX = 32
 
@@ -241,6 +242,7 @@ export class WriteQueue {
     const job = this.#waiting.shift((accountId) => {
       const wouldDelay = before !== undefined && before.accountId !== accountId
       const isSlow = this.#jobMsOf({ accountId }) > SLOW_MS
+      // With this rank, `shift` does not serve the account.
       if (wouldDelay && isSlow) return Number.POSITIVE_INFINITY
       // The account whose job started last is served after the others, even after those that arrived since.
       return accountId === this.#lastAccount ? 1 : 0
