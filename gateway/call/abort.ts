@@ -4,9 +4,9 @@ export interface Abortable {
 }
 
 /**
- * Aborts the work of a call. One listener is enough, since the steps of a call run one after another. An
- * `AbortSignal` would be slower: its `addEventListener` takes more CPU time than all other bookkeeping of a
- * step.
+ * Aborts the work of a call. The work in progress is registered as the listener. One listener is enough, since the
+ * steps of a call run one after another. An `AbortSignal` would be slower: its `addEventListener` takes more CPU time
+ * than all other bookkeeping of a step.
  */
 export class Abort {
   #reason: Error | undefined
@@ -25,7 +25,7 @@ export class Abort {
     this.#listener = listener
   }
 
-  /** Removes the listener, whose work has ended. */
+  /** Removes the listener. To be called when its work has ended. */
   stopListening(): void {
     this.#listener = undefined
   }

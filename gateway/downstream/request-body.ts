@@ -9,7 +9,7 @@ import { allocateBuffer } from '../../shared/process/buffers.ts'
 import type { Body, BodyLimits } from '../call/call.ts'
 import { type BodyDecoder, type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 
-/** The limits of API calls, and of most pages. The two limits are equal, so the whole body is kept. */
+/** For API calls and most pages. `bytesMax` and `keptBytesMax` are equal, so the whole body is kept. */
 export const CALL_BODY_LIMITS: BodyLimits = {
   bytesMax: BODY_BYTES_MAX,
   keptBytesMax: BODY_BYTES_MAX,

@@ -43,7 +43,7 @@ export class SharedTicketKeys {
   }
 
   #sendTo(worker: Worker): void {
-    // An error means that the worker has ended.
+    // An error is ignored: it means that the worker has ended, and no longer needs keys.
     worker.send(this.#message, () => {})
   }
 }

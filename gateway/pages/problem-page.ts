@@ -60,7 +60,7 @@ export function createProblemPages(
 
 /** Explains an error after which the backend may have carried out the action of the request. */
 export const OUTCOME_UNKNOWN =
-  'It is not known whether the change was made. Check this before you send it again.'
+  'It is not known whether the change was made. Check this before you make the change again.'
 
 /** The problem of a form that is larger than its page allows. */
 export function formTooLarge({ bytesMax }: BodyLimits): Problem {
@@ -71,7 +71,7 @@ export function formTooLarge({ bytesMax }: BodyLimits): Problem {
 function render(problem: Problem, method: string, requestId: string): string {
   const title = escapeText(problemType(problem.code).title)
   const isReadOnly = method === 'GET' || method === 'HEAD'
-  // The text of an internal error is written for calls: it mentions the Idempotency-Key.
+  // The text of an internal error is written for API calls: it mentions the Idempotency-Key.
   const isOutcomeUnknown = !isReadOnly && problem.code === 'internal_error'
   return `<!doctype html>
 <html lang="en">

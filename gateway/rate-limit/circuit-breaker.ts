@@ -10,15 +10,18 @@ import { isErrorReply, RedisReplyLost, RedisTimeout } from './redis-errors.ts'
 import type { RedisStore } from './redis-store.ts'
 import { startResponsiveTimeout } from './responsive-timeout.ts'
 
-/** How long a call waits for a reply of Redis. Only the first calls of an outage wait this long. */
+/**
+ * How long a call waits for a reply of Redis, not counting stalls of this process. Only the first calls of an outage
+ * wait this long.
+ */
 const REPLY_TIMEOUT_MS = 250
 const PROBE_INTERVAL_MS = 250
 /** How long Redis keeps the counter of a probe. */
 const PROBE_COUNTER_TTL_MS = 1_000
 const NOT_CONNECTED_YET = 'no connection yet'
 /**
- * While the first connection is being opened, this many probes may fail, for about a second, before a failure is logged
- * as an error. Only an error reply of Redis is logged as an error immediately.
+ * While the first connection is being opened, this many probes may fail, which takes about a second, before the failure
+ * of a probe is logged as an error. An error reply to a probe is logged as an error immediately.
  */
 const EXPECTED_FAILED_PROBES = 4
 
@@ -162,8 +165,8 @@ export class CircuitBreakers {
     } catch (error) {
       const failsRepeatedly =
         outage.reason === NOT_CONNECTED_YET && ++this.#initialProbesFailed > EXPECTED_FAILED_PROBES
-      // Otherwise, this error is logged only at level debug: if no connection can be opened, `store.onFault` reports
-      // the precise reason.
+      // Any other error is logged only at level debug, because `store.onFault` reports the precise reason if no
+      // connection can be opened.
       if (isErrorReply(error) || failsRepeatedly) this.#logReason(partition, error)
       this.#log.debug({ partition, reason: outageReason(error) }, 'redis is still unavailable')
       if (partition !== undefined) this.#store.reconnect(partition, error)

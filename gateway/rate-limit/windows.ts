@@ -1,6 +1,6 @@
 /**
- * The windows of keys in the memory of this process. Without Redis, the gateway counts calls in these windows. With
- * Redis, they contain the last known counts, and the gateway counts calls in them only during an outage.
+ * The windows of keys in the memory of this process. If no Redis is configured, the gateway counts calls in these
+ * windows. With Redis, they contain the last known counts, and the gateway counts calls in them only during an outage.
  */
 import { WINDOW_MS } from './limiter.ts'
 
@@ -39,7 +39,7 @@ export interface LocalWindows {
   open(keyId: string, limit: number): Window
   /**
    * Sets the window to the count of the shared store, plus the calls that are still unreported. The caller has already
-   * subtracted the calls that this count includes from `unreported`.
+   * subtracted from `unreported` the calls that are included in this count.
    */
   set(keyId: string, used: number, limit: number, endsAt: number): void
   /**
@@ -55,7 +55,7 @@ export function createLocalWindows(now: () => number): LocalWindows {
   // This map is not a bounded cache: if an open window were evicted, its calls would be allowed again. The map's size
   // is limited by the number of keys.
   const windows = new Map<string, Window>()
-  /** This is an array, because a second map of all windows would double the memory. */
+  /** This is an array: every window may have changed, and a second map of all windows would double the memory. */
   let changed: Window[] = []
 
   const sweep = setInterval(() => {
