@@ -27,7 +27,7 @@ const HINTS: Readonly<Record<keyof AccountProfile, string>> = {
   timezone:
     'Decides when a day begins, and therefore when an invoice becomes overdue. It also decides when reminders are sent to customers without a time zone of their own. All times on these pages are in this time zone.',
   default_currency:
-    'Three letters, e.g. EUR. The form for a new invoice proposes this currency, unless the customer has another one. The API returns it from GET /api/v1/me.',
+    'Three letters, e.g. EUR. The form for a new invoice proposes this currency, unless the customer has another one. GET /api/v1/me of the API returns the account’s currency.',
   payment_terms_days:
     'From 0 to 365. A new invoice without a due date is due this many days after its issue date, unless the customer has other terms.',
 }

@@ -68,11 +68,11 @@ export const importHistoryPages: readonly SessionPage[] = [
     adminsOnly: ADMINS_ONLY,
     // `done` is the number of records that the earlier requests of this action took back.
     expected: { texts: ['done'] },
-    handle: handleTakeBackStep,
+    handle: handleTakeBack,
   },
 ]
 
-async function handleTakeBackStep(request: SessionRequest, deps: SettingsDeps) {
+async function handleTakeBack(request: SessionRequest, deps: SettingsDeps) {
   const { session, id, fields } = request
   const { database } = deps
   rejectIfReadOnly(session)
@@ -101,12 +101,13 @@ async function takeBackRecords(
   const { database, clock } = deps
   const { steps: groups } = await readPlan(database, row)
   const isTimeOver = startTimeLimit(clock, actionContext.now)
+  // If taking an import back needs several requests, only the first request writes an entry to the audit log.
   if (groups.length > 0)
     await database.transaction((tx) => auditTakeBack(tx, row, groups, actionContext))
   let done = 0
   for (const group of groups) {
     if (isTimeOver()) return { done, isComplete: false }
-    // A group is skipped if its records have been changed or used since they were planned.
+    // A group is skipped if its records have been changed or used since the plan was read.
     const isTakenBack = await database.transaction((tx) => takeBack(tx, row, group, actionContext))
     if (isTakenBack) done += countRecords(group)
   }

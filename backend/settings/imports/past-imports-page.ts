@@ -18,7 +18,10 @@ const SECTION = '/settings/customers'
 /** The maximum number of kept records that the page lists for each reason. Further records are only counted. */
 const KEPT_SHOWN_MAX = 50
 
-/** The kinds of records that an import creates, and that can be taken back. Corrections of older records cannot. */
+/**
+ * The kinds of records that an import creates, and that can be taken back. An import may also correct records that
+ * existed before; these corrections cannot be taken back.
+ */
 const CREATED_KINDS = ['customer', 'invoice', 'payment'] as const
 
 interface ImportsView {

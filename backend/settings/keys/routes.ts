@@ -47,6 +47,7 @@ export const keyPages: readonly SessionPage[] = [
     path: '/settings/api-keys',
     async handle({ session, now, query, wantsJson }, { database, flushLastUsed }) {
       const { account } = session
+      // Without this, the latest uses of the keys, which this backend still buffers, would be missing.
       await flushLastUsed()
       const list = parseListQuery(query, ['status', 'show'])
       const status = choiceOf(list, 'status', KEY_FILTERS)

@@ -114,7 +114,7 @@ function cellsOf(row: InvoiceRow, customer: Customer | undefined, today: string)
   ]
 }
 
-/** Returns the number that an import compares with the external id of the customer. */
+/** Returns the customer number as a file to import contains it: an import encodes this number as the external id. */
 function customerNumberOf(customer: Customer | undefined): string | null {
   return customer?.external_id ? fromExternalId(customer.external_id) : null
 }
@@ -182,7 +182,7 @@ async function readList(
   const today = todayIn(timezone, now)
   const { cursor: after, limit } = list
   const found = await searchInvoices(read, accountId, search, today, { after, limit })
-  // The summary of the page uses totals that lag behind the invoices until they are updated.
+  // The summary of the page uses stored totals, which lag behind the invoices until this call updates them.
   if (!wantsJson) await updateAccountTotals(database, accountId)
   const summary = wantsJson ? html`` : await summarize(database, accountId, search, today)
   const { debtorId } = search
@@ -303,8 +303,9 @@ ${renderAmountFields(filters)}
 }
 
 /**
- * The header “Due on” links to the order by due date, or to the reverse of this order, if an index supports it. With
- * the filter `number`, the list is sorted by number, so the header has no link and no arrow.
+ * The header “Due on” links to the list sorted by due date or, if the list already has this order, to the reverse
+ * order. It has no link if sorting the list like this would be slow (`sortsOf`). With the filter `number`, the list is
+ * sorted by number, so the header has no link and no arrow.
  */
 function renderDueHeader({ search, filters }: ListView): Html {
   const sorts = sortsOf(search)

@@ -48,6 +48,7 @@ function renderTable(passkeys: readonly PasskeyRow[], times: TimeContext): Html 
   )}</tbody></table>`
 }
 
+/** The form is hidden until the script of the page has found that the browser supports passkeys at this address. */
 export function renderNewPasskey(
   frame: Frame,
   party: RelyingParty,

@@ -113,7 +113,8 @@ export const schedulePages: readonly SessionPage[] = [
     },
   },
   {
-    // The field `own` says whether the customer gets its own schedule or follows the account’s schedule.
+    // If the field `own` is `no`, the customer follows the account's schedule. With any other value, or without the
+    // field, the customer gets its own schedule.
     method: EDIT_METHODS,
     path: CUSTOMER_PATH,
     adminsOnly: ADMINS_ONLY,
@@ -171,8 +172,9 @@ function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedu
 }
 
 /**
- * Returns the ladder of the request. Stages that were not sent are those of `current`. Only the field of the courtesy
- * may be empty: no courtesy is then sent. Any other empty field becomes NaN, which the ladder's validation rejects.
+ * Returns the ladder of the request. Stages that were not sent are those of `current`. Only the field of the stage
+ * `courtesy` may be empty, so that no courtesy notice is sent. Any other empty field becomes NaN, which the ladder's
+ * validation rejects.
  */
 function ladderOf(fields: Fields, current: Ladder): Ladder {
   const daysAt = (stage: keyof Ladder) =>

@@ -1,7 +1,7 @@
 /**
- * The routes of the sender of reminders: a name and a logo. A new name or logo requires that the password was entered
- * recently: otherwise, a person who finds an open session could put another bank account into the reminders, e.g. in
- * the picture. The logo can be removed without the password.
+ * The routes of the sender of reminders, which is a name and a logo. A change of the name or the logo requires that the
+ * password was entered recently: otherwise, a person who finds an open session could make the reminders show another
+ * bank account, e.g. as a part of the logo. The logo can be removed without the password.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount } from '../../accounts/accounts.ts'
@@ -67,7 +67,8 @@ export const senderPages: readonly SessionPage[] = [
     path: LOGO_PATH,
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
-    // The file of a form becomes two texts: its content in base64, as in JSON, and its name, which is not used.
+    // A file that a form sends becomes two texts: `logo`, its content in base64 (a JSON body has the same text), and
+    // `logo_name`, its name, which is not used.
     expected: { texts: ['logo', 'logo_name'], binaryFile: 'logo' },
     async handle({ session, fields, actionContext, performAction }) {
       const { id: accountId } = session.account

@@ -31,14 +31,14 @@ const CONFIRMED_MS = 15 * 60_000
 const TIME_FOR_FORM_MS = 5 * 60_000
 
 /**
- * Returns the session if the password was entered recently, or if this request contains it. In the second case, the
- * session has the user's present role, and a new token unless a concurrent request has replaced the token; it is
- * undefined if the session has ended or the user was deactivated in the meantime.
+ * Returns the session if the password was entered recently, or if this request contains the password. In the second
+ * case, the session has the user's present role, and a new token unless a concurrent request has replaced the token.
+ * The session is undefined if it has ended, or the user was deactivated, while the password was verified.
  *
  * If the password is missing or wrong, returns the response that requests it: for a GET, a redirect to `CONFIRM_PATH`;
  * for a form that was sent, a page that keeps the form. This page sends the form again, with the password, so that
- * nothing has to be entered twice. A client that wants JSON cannot send the password here: throws
- * `confirmation_required`.
+ * nothing has to be entered twice. Throws `confirmation_required` if the client wants JSON, because such a client
+ * cannot send the password here.
  */
 export async function requireRecentPassword(
   request: Request,
@@ -77,9 +77,9 @@ export async function requireRecentPassword(
   if (!fields.has(PASSWORD)) return requestPassword(403)
   try {
     const token = await confirmPassword(sessionRequest, deps)
-    // Verifying the password can take seconds. Without this, a user who has been deactivated meanwhile, or has lost the
-    // Admin role, could still issue a key. `token` is undefined if a concurrent request has replaced the session's
-    // token.
+    // Verifying the password can take seconds. If the session were not read again, a user who has been deactivated in
+    // this time, or has lost the Admin role, could still issue a key. `token` is undefined if a concurrent request has
+    // replaced the session's token.
     const confirmed = { ...session, token: token ?? session.token }
     return { session: await readSessionAgain(deps.database.read, confirmed, now) }
   } catch (error) {
@@ -88,7 +88,7 @@ export async function requireRecentPassword(
   }
 }
 
-/** Returns the nearest path that has a page: the path of an action may have none, but a path above it does. */
+/** Returns the path of the request if it has a page, or the nearest path above it that has one. */
 function nearestPagePath({ path, server }: Request): string {
   // A GET of the logo returns a picture, which is no page.
   const hasPage = (candidate: string) =>
@@ -99,9 +99,10 @@ function nearestPagePath({ path, server }: Request): string {
 }
 
 /**
- * Checks the user's password in the field, and counts the guess. Returns the guess, so that the caller can pass it to
- * `uncountGuess` in the transaction of the action. A wrong password is recorded in the audit log, because another
- * person may be using the session. Throws `validation_failed` if the password is wrong, and `too_many_logins`.
+ * Checks the user's password, which is in the field `field`, and counts the guess. If the password is correct, returns
+ * the guess, which the caller passes to `uncountGuess` in the transaction of the action. A wrong password is recorded
+ * in the audit log, because another person may be using the session. Throws `validation_failed` if the password is
+ * wrong, and `too_many_logins` after too many guesses.
  */
 export async function checkOwnPassword(
   { session, fields, address, actionContext, now }: SessionRequest,
@@ -109,7 +110,7 @@ export async function checkOwnPassword(
   field: string,
 ) {
   const { user, account } = session
-  // Counted separately from logins: otherwise, anyone could block the confirmation by failed logins.
+  // These guesses are counted separately from logins: otherwise, anyone could block the confirmation by failed logins.
   const guess = { purpose: 'confirmation', subject: user.id, address } as const
   await database.transaction((tx) => countGuess(tx, guess, now))
   const { password_hash } = await getUser(database.read, account.id, user.id)

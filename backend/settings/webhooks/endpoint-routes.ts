@@ -2,7 +2,7 @@
  * The routes of webhook endpoints: list, add, show, change, pause, resume and delete an endpoint, rotate its secret,
  * send a test event, and send failed deliveries again. The actions that choose where events are sent, or show a secret,
  * require that the password was entered recently: otherwise, a person who finds an abandoned session could have the
- * account's data sent to themselves.
+ * account's data sent to themselves, or sign forged events with the secret.
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { instantOf, isCalendarDate, parseInstant } from '../../calendar/calendar.ts'
@@ -380,8 +380,8 @@ function settingsOf(fields: Fields, current: CurrentSettings) {
 }
 
 /**
- * `*` means every type. A form without a checked type means no type, whereas JSON without the list keeps the current
- * types.
+ * `*` means every type. A form in which no type is checked means no type. The current types are kept if the person
+ * changed no checkbox of the form, or if JSON does not contain the list.
  */
 function typesOf(fields: Fields, current: CurrentSettings): readonly string[] | null {
   const types = fields.list('events')
@@ -391,7 +391,7 @@ function typesOf(fields: Fields, current: CurrentSettings): readonly string[] | 
 
 const LOCAL_TIME = /^(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):([0-5]\d)$/
 
-/** A form sends a time without seconds and without a UTC offset, which is in the account's time zone. */
+/** A form sends a local time of the account's time zone, without seconds. JSON contains a time with a UTC offset. */
 function parseSince(text: string, timezone: string): Date {
   const [, date, hours, minutes] = LOCAL_TIME.exec(text) ?? []
   const since =
