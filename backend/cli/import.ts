@@ -173,8 +173,8 @@ async function readKey(path: string | undefined, env: Context['env']): Promise<s
 }
 
 /**
- * Runs `work`. The first Ctrl-C aborts `stop`, after which `work` only finishes the requests in flight. Another Ctrl-C,
- * more than a second later, ends the process.
+ * Runs `work`. The first Ctrl-C or SIGTERM aborts `stop`, after which `work` only finishes the requests in flight.
+ * Another signal, more than a second later, ends the process.
  */
 async function stopOnSignal(
   progress: Progress,

@@ -22,20 +22,21 @@ import { isOrphaned } from '../background/leases.ts'
 const SUFFIXES = ['', '-journal', '-wal', '-shm']
 
 /**
- * The end of the name of an incomplete file, e.g. `.4711@host.<uuid>.partial`: which process writes the file. Files of
- * earlier versions do not name a process.
+ * The end of the name of an incomplete file, e.g. `.4711@host.<uuid>.partial`. It identifies the process that writes
+ * the file, except in the names of files that earlier versions wrote.
  */
 const INCOMPLETE =
   /\.(?:(?<pid>\d+)@(?<host>.+)\.)?[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\.partial$/
 
 /**
  * A file that was not written to for this time is abandoned: a process that creates a file writes all the time, except
- * while it checks a backup. If it were still running, it would report that its file is missing.
+ * while it checks a backup. If a check took longer than this, the process would report that its file is missing.
  */
 const ABANDONED_MS = 12 * 3_600_000
 
 /**
- * First removes incomplete files in the same directory that killed processes have left, and reports them to `stderr`.
+ * First removes the incomplete files that killed processes have left in the same directory, and reports these files to
+ * `stderr`.
  * `write` receives the path of an empty file that only its owner can read, and fills it. Resolves with the number of
  * bytes. If `write` throws, or SIGINT, SIGTERM or SIGHUP ends the process, no file remains.
  */
@@ -85,8 +86,8 @@ function listAbandoned(directory: string): string[] {
 }
 
 /**
- * Returns no names if the directory cannot be read. If no file can be created in it either, that step reports the
- * cause.
+ * Returns no names if the directory cannot be read. If the new file cannot be created in the directory either, the
+ * error of its creation says why.
  */
 function namesIn(directory: string): string[] {
   try {

@@ -1,6 +1,6 @@
 /**
- * Reads with the same SQL text that are sent to the database together, and that return rows as JSON. A query runs once
- * for all reads with equal parameters.
+ * Reads with the same SQL text that are sent to the database together, and that return rows as JSON. The query of reads
+ * with equal parameters runs only once.
  */
 
 type Parameters = readonly unknown[]
@@ -44,8 +44,8 @@ export function countCombinable(
 }
 
 /**
- * Compiles the function that makes a row of values that have been read as JSON. A compiled object literal takes a tenth
- * of the time of a loop that adds one column after another, which would take longer than parsing the JSON.
+ * Compiles a function that builds a row object from the values of its columns, which were parsed from JSON. A loop that
+ * adds one column after another would take ten times as long, and longer than parsing the JSON.
  *
  * `expressionOf` returns the JavaScript of a column's value: `values` is the function's first parameter and `index` its
  * second.

@@ -4,8 +4,8 @@ import { type ContractDocument, listOf, type Members, membersOf, textOf } from '
 import { renderMarkdown } from './markup/markdown.ts'
 
 /**
- * Whether a named schema has its own section, which only objects and enumerations have. A schema `Nullable…` has none:
- * it is shown like an unnamed schema.
+ * Whether a named schema has its own section in the reference, as objects and enumerations have. A schema whose name
+ * begins with `Nullable` has no section: it is shown like an unnamed schema.
  */
 export function hasSection(document: ContractDocument, name: string): boolean {
   const schema = document.schemas.get(name)
@@ -13,7 +13,7 @@ export function hasSection(document: ContractDocument, name: string): boolean {
   return 'properties' in schema || 'enum' in schema || 'allOf' in schema
 }
 
-/** `id` is the prefix of the fields' ids, e.g. `Invoice` for `Invoice.amount_due`. */
+/** `id` is the prefix of the fields' HTML ids, e.g. `Invoice` for `Invoice.amount_due`. */
 export function renderSchema(document: ContractDocument, schema: Members, id: string): Html {
   const parts = listOf(schema['allOf'])
   if (parts.length > 0) {
@@ -93,7 +93,7 @@ function typeWords(schema: Members): string {
 }
 
 function renderLimits(schema: Members): Html | undefined {
-  // The type says whether null is allowed.
+  // Null is not listed as a value, because the type of the field already says whether null is allowed.
   const values = listOf(schema['enum']).filter((value) => value !== null)
   const limits = [
     rangeWords(schema['minLength'], schema['maxLength'], 'characters'),

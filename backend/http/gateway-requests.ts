@@ -12,8 +12,9 @@ import {
 import { Problem } from '../../shared/contract/problem.ts'
 
 /**
- * The limit for signed requests. It is larger than the limit of API calls, because reports of gateways and forms with a
- * CSV file are larger. A body beyond it gets 413 before the signature, which covers the body, is verified.
+ * The limit for the body of a signed request. It is larger than the limit of API calls, because usage reports and forms
+ * with a CSV file are larger. A request with a larger body gets 413 before its signature, which covers the body, is
+ * verified.
  */
 const SIGNED_BODY_BYTES_MAX = 1024 * 1024
 

@@ -52,9 +52,9 @@ export function readHeaders(bytes: Uint8Array): readonly string[] {
 }
 
 /**
- * Resolves with the records of the file, except blank ones. After a fault, reads on from the line after the one
- * on which the faulty cell begins, so that a person can correct all faults of the file at once. Rejects with a
- * `LedgerError` if the headers cannot be read.
+ * Resolves with the records of the file, of which the first contains the headers; blank records are omitted. After a
+ * fault, continues with the line after the one on which the faulty cell begins, so that a person can correct all faults
+ * of the file at once. Rejects with a `LedgerError` if the headers cannot be read.
  */
 export async function readRecords(
   bytes: Uint8Array,

@@ -26,8 +26,9 @@ export async function recordReply(tx: Transaction, reply: Reply, now: Date): Pro
 }
 
 /**
- * Pauses all reminders to the debtor until a person resumes them, even if they are already paused until a certain time
- * or until an Admin clears the address that bounced: a person should read the reply first.
+ * Pauses all reminders to the debtor until a person resumes them, because a person should read the reply first. This
+ * pause also replaces one that ends at a certain time, or when an Admin clears the suppression of the address that
+ * bounced.
  */
 async function pauseChasing(tx: Transaction, debtor: DebtorRow, now: Date): Promise<void> {
   const { chasing_status: status, chasing_until: until } = debtor

@@ -22,8 +22,8 @@ export interface OldInvoices {
 
 /**
  * Selects the old invoices that are owed and not disputed. `history` is the reason with which chasing of an old invoice
- * is blocked until a person resumes it. The condition contains literals, because SQLite does not use a partial index
- * for a condition with parameters.
+ * is blocked until a person resumes it; a disputed invoice has the reason `disputed` instead. The condition contains
+ * literals, because SQLite does not use a partial index for a condition with parameters.
  */
 export const IS_OLD: RawBuilder<boolean> = sql<boolean>`chasing_blocked_reason = 'history' and chasing_status = 'stopped' and status in ('open', 'partially_paid')`
 

@@ -53,7 +53,8 @@ function partiallyPaid(
   // Any other hold remains in force until a person resumes the reminders.
   if (hold !== null && hold !== PAYMENT_RECEIVED) return { status }
   const until = new Date(now.getTime() + PAUSE_MS).toISOString()
-  // The dispute already blocks chasing. The stored pause applies if the dispute is resolved before the pause ends.
+  // The dispute already blocks chasing. The pause is stored as a hold, which applies if the dispute is resolved before
+  // the pause ends.
   if (invoice.disputed_at !== null) {
     return { status, chasing_hold: PAYMENT_RECEIVED, chasing_hold_until: until }
   }

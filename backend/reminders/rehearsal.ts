@@ -14,8 +14,8 @@ import { type SendDeps, sendRound } from './sending/send-worker.ts'
 const ROUNDS_MAX = 20
 
 /**
- * `deps.clock` returns the rehearsed date and time. Returns the messages that have changed since the rehearsal
- * began, in their final state.
+ * `deps.clock` returns the rehearsed date and time; `accountId` limits the rehearsal to one account. Returns the
+ * messages that have changed since the rehearsal began, in their final state.
  */
 export async function rehearse(deps: SendDeps, accountId?: string): Promise<MessageRow[]> {
   const { database, clock, log } = deps

@@ -9,8 +9,8 @@ const ACCEPTED: readonly MessageStatus[] = ['sent', 'delivered', 'bounced']
 
 /**
  * Returns the stage of the invoice's last reminder if a hand-over of this reminder had an unknown outcome and none
- * succeeded. `chasing_stage` is then the stage of an earlier reminder, but `chasing_last_message_at` is the time of
- * this one. Otherwise returns undefined.
+ * succeeded; otherwise undefined. If a stage is returned, `chasing_last_message_at` is the time of this last reminder,
+ * but `chasing_stage` is the stage of an earlier reminder.
  */
 export async function findStageWithUnknownArrival(
   reader: Reader,

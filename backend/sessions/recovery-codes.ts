@@ -49,9 +49,9 @@ export async function deleteRecoveryCodes(tx: Transaction, userId: string): Prom
 }
 
 /**
- * Accepts the code with or without hyphens. Text processors replace hyphens with other characters, so everything but
- * hexadecimal digits is ignored. Some keyboards type these digits in full width. A fast hash suffices for 80 random
- * bits.
+ * Hashes the code as a person types it, with or without hyphens. Text processors replace hyphens with other
+ * characters, so everything but hexadecimal digits is ignored. NFKC converts digits of full width, which some keyboards
+ * type. A fast hash suffices for 80 random bits.
  */
 function recoveryHash(code: string): string {
   return hashToken(

@@ -47,7 +47,7 @@ export class ReaderConnection {
     return this.#isRejected
   }
 
-  /** Throws `Problem` 503 if no connection can be opened; otherwise the driver's errors. */
+  /** Throws `Problem` 503 if no connection can be opened. If the statement fails, throws the error of the driver. */
   async run({ text, name, values }: ReadStatement): Promise<ReadResult> {
     if (this.#inFlight === 0) this.#progressAt = performance.now()
     this.#inFlight += 1
@@ -55,7 +55,7 @@ export class ReaderConnection {
     try {
       client = this.#client ?? (await this.#connect())
       this.#watch()
-      if (name !== undefined) this.#closeFormer(client, text, name)
+      if (name !== undefined) this.#deallocateFormerName(client, text, name)
       const config = { text, values: [...values], rowMode: 'array' } as const
       const { fields, rows } = await client.query<unknown[]>(
         name === undefined ? config : { ...config, name },
@@ -72,8 +72,11 @@ export class ReaderConnection {
     }
   }
 
-  /** If the statement has a new name, the server would otherwise keep it under its former name too. */
-  #closeFormer(client: Client, text: string, name: string): void {
+  /**
+   * If the statement has a new name, deallocates its former name. Without this, the server would keep the statement
+   * prepared under both names.
+   */
+  #deallocateFormerName(client: Client, text: string, name: string): void {
     const former = this.#preparedNames.get(text)
     this.#preparedNames.set(text, name)
     // This fails if the connection is lost, or if the server does not know the former name. Neither matters here.
@@ -129,7 +132,7 @@ export class ReaderConnection {
     client.on('error', evict)
     client.on('end', evict)
     await client.connect()
-    await assertWritable(client).catch((error: unknown) => {
+    await assertNotInRecovery(client).catch((error: unknown) => {
       client.connection.stream.destroy()
       throw error
     })
@@ -153,10 +156,11 @@ export class ReaderConnection {
 }
 
 /**
- * A server in recovery may return outdated data, with which the backend could accept a revoked key. The state
- * is queried only once, since a server enters recovery only by a restart, which no connection outlives.
+ * A server in recovery may return outdated data, with which the backend could accept a revoked key. The state is
+ * queried only once for each connection, since a server enters recovery only by a restart, which no connection
+ * outlives.
  */
-async function assertWritable(client: pg.Client): Promise<void> {
+async function assertNotInRecovery(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ standby: boolean }>('select pg_is_in_recovery() as standby')
   if (rows[0]?.standby !== false) throw new Error('The database server is in recovery')
 }

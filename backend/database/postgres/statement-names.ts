@@ -44,8 +44,8 @@ export class StatementNames {
 }
 
 /**
- * 0A000: a migration has changed the columns, so the server rejects the prepared plan. `pg` would run the statement
- * under the same name forever. 26000: the server does not know the name, because an earlier error kept it from parsing
+ * 0A000: a migration has changed the columns, so the server rejects the prepared plan each time `pg` runs the statement
+ * under the same name. 26000: the server does not know the name, because an earlier error kept the server from parsing
  * the statement.
  */
 function requiresNewName(error: unknown): boolean {

@@ -1,4 +1,7 @@
-/** Predicts the chasing fields that the planner will set for a new invoice. */
+/**
+ * Predicts the chasing fields that the planner will set for a new invoice, so that the response to the creation of the
+ * invoice already contains them.
+ */
 import type { Reader } from '../../database/database.ts'
 import type { DebtorRow, InvoiceRow } from '../../database/tables.ts'
 import { readChasingSettings } from '../chasing-settings.ts'
@@ -23,7 +26,8 @@ export async function initialChasing(
       ladder: readLadder(debtor.ladder) ?? ladder,
       workingTime,
       chaseFrom,
-      // A refusal changes only the fields of an invoice for which it has already been logged, not those of a new one.
+      // Even if a safety rail blocks the debtor now, a new invoice does not show the refusal: the planner shows a
+      // refusal only on invoices about which it has logged a blocked message.
       refusal: undefined,
       lastSentOn: lastSentAt === null ? null : workingTime.dayOf(new Date(lastSentAt)),
       // Only the chasing fields are needed. With `true`, the planner does not plan the first message of the invoice.

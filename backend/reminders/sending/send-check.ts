@@ -73,7 +73,8 @@ export async function runSendCheck(
   const waiting = await recordInterruptedHandOver(tx, locked, now)
   if (waiting === undefined) return undefined
   const situation = await situationOf(tx, waiting, now)
-  // Users can approve messages of sample data, to try out approvals. After the approval, `demo` blocks them.
+  // Users can approve messages of sample data, to try out approvals. The safety rail `demo` blocks such a message only
+  // after its approval.
   const awaitsApproval = waiting.message.status === 'awaiting_approval'
   const refusal = (awaitsApproval ? findRefusalIgnoringDemo : findRefusal)(situation)
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)
@@ -249,6 +250,7 @@ async function findDelay(
   })
   if (!workingTime.isOpen(now)) return delayFrom(today, 'the time is outside business hours')
   const { id: debtorId, account_id: accountId } = debtor
+  // Today began less than two days ago in every time zone. `isToday` then selects the exact times.
   const since = new Date(now.getTime() - 2 * 86_400_000).toISOString()
   const others = await tx
     .selectFrom('messages')
@@ -260,7 +262,8 @@ async function findDelay(
     .where('kind', '=', 'reminder')
     .where('sent_at', '>', since)
     .execute()
-  // The invoices also record hand-overs with an unknown outcome, which may have delivered a message.
+  // The invoices also record hand-overs with an unknown outcome, which may have delivered a message. The invoices of
+  // this message are excluded, because a hand-over of this message itself may be recorded on them.
   const attempted = await tx
     .selectFrom('invoices')
     .select('chasing_last_message_at as at')

@@ -76,7 +76,7 @@ export async function lockWaitingMessage(
 
 /**
  * Records on the invoices that a message may have arrived, so that the next message about them is not sent too early.
- * If the clock was set back after the hand-over, the time of the hand-over is recorded.
+ * The recorded time is `now` or, if the clock was set back after the hand-over, the time of the hand-over.
  */
 export async function recordPossibleArrival(
   tx: Transaction,
@@ -122,7 +122,10 @@ export async function recordInterruptedHandOver(
   return undefined
 }
 
-/** Ends the attempts to send a message, which may have arrived once, twice or not at all. */
+/**
+ * Ends the attempts to send a message, which may have arrived once, twice or not at all. The message therefore gets a
+ * time of sending, although its status is `failed`.
+ */
 export async function markOutcomeUnknown(
   tx: Transaction,
   message: MessageRow,
