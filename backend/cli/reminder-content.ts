@@ -135,8 +135,8 @@ export const reminderContentCommands: readonly Command[] = [
           changePaymentDetails(
             tx,
             id,
-            // A removal looks for the code as it is stored, in upper case. New details are stored under the code in
-            // upper case, even if it is entered in lower case.
+            // A removal finds only a code that is spelled as it is stored: in upper case. For new details,
+            // `changePaymentDetails` validates the code and converts it to upper case.
             remove ? currency.toUpperCase() : currency,
             remove ? null : input,
             actionContext,
@@ -147,7 +147,7 @@ export const reminderContentCommands: readonly Command[] = [
       const shown = all.filter(
         (entry) => currency === undefined || entry.currency === currency.toUpperCase(),
       )
-      return { json: shown, text: shown.map(renderPayment).join('\n\n') || 'None.' }
+      return { json: shown, text: shown.map(renderPaymentDetails).join('\n\n') || 'None.' }
     },
   }),
 ]
@@ -212,7 +212,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-function renderPayment(details: PaymentDetails): string {
+function renderPaymentDetails(details: PaymentDetails): string {
   const lines = PAYMENT_FIELDS.flatMap((name) =>
     details[name] === null ? [] : [`  ${name}: ${details[name]}`],
   )

@@ -44,8 +44,8 @@ export async function auditTakeBack(
 }
 
 /**
- * Whether the same actor's last entry about the import includes the records in `steps`, which are still to be taken
- * back.
+ * Whether `steps` continue the action of the last entry about the import: the entry has the same actor, and has counted
+ * enough records to include those in `steps`, in addition to those that were taken back since.
  */
 async function isContinued(
   tx: Transaction,
@@ -69,8 +69,8 @@ async function isContinued(
 }
 
 /**
- * Performs one step of the plan. Resolves with false if the records of the step have been changed or used since they
- * were planned.
+ * Performs one step of the plan. Resolves with false, without a change, if the records of the step have been changed or
+ * used since the step was planned.
  */
 export async function takeBack(
   tx: Transaction,

@@ -87,8 +87,9 @@ const UNPAID = ['open', 'partially_paid']
 const IS_UNPAID = "status in ('open', 'partially_paid')"
 
 /**
- * If the list shows only unpaid invoices and is filtered or sorted by due date, the filter by status is the index of
- * unpaid invoices, which is sorted by due date.
+ * Returns the indexed filters that represent the filter by status. If the list shows only unpaid invoices and is
+ * filtered or sorted by due date, the first is a range of the index of unpaid invoices, which is sorted by due date. A
+ * filter by the exact status follows if the list shows only one of the two unpaid statuses.
  */
 function statusFilters(
   status: readonly string[] | undefined,
@@ -146,8 +147,8 @@ const readInvoices = preparedPage((reader: Reader, values: Values, variant: Vari
 const UNINDEXED_DUE_DATE = unindexed('due_date')
 
 /**
- * Returns the condition for invoices that are not overdue. For overdue invoices, `listInvoices` has added the statuses
- * and the limit of the due dates to the other filters.
+ * Returns the condition of a list of invoices that are not overdue; none for any other list. For a list of overdue
+ * invoices, `listInvoices` has added the statuses and the limit of the due dates to the other filters.
  */
 function matchesOverdue({ overdue, today }: Variant & Pick<Values, 'today'>): Condition[] {
   if (overdue !== false) return []

@@ -289,7 +289,8 @@ export async function findOpenInvoices(
     .selectFrom('invoices')
     .select(COLUMNS_WITHOUT_LINES)
     .select(sql<null>`null`.as('line_items'))
-    // The index of the debtor's open invoices is used: the account's index would find all invoices of the account.
+    // `UNINDEXED_ACCOUNT_ID` keeps the database from using an index by account, with which it would read all invoices
+    // of the account. It then uses the index of the debtor's open invoices.
     .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where('currency', '=', currency)

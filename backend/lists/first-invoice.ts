@@ -1,7 +1,7 @@
 /**
- * Finds where the matches of a list of invoices begin that is filtered by one of due date and time of creation, and
- * sorted by the other. For example, the newest invoices are usually not due yet. A list of the invoices that are past
- * due, from the newest, would therefore begin with a scan of all invoices that were created in the last weeks.
+ * Finds where a scan can begin, for a list of invoices that is filtered by due date and sorted by time of creation, or
+ * the reverse. For example, the newest invoices are usually not due yet. A list of the invoices that are past due, from
+ * the newest, would therefore begin with a scan of all invoices that were created in the last weeks.
  *
  * The index by due date sorts the invoices of a due date by id, and an id contains a time before which the invoice was
  * created. It is therefore enough to read one entry of the index for each due date.
@@ -16,7 +16,7 @@ import type { Reader } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import { type AnyTimeFilters, CLOCK_DIFFERENCE_MAX_MS, type Page, type Position } from './keyset.ts'
 
-/** The maximum number of entries that are read: for the due dates of five years, which takes some milliseconds. */
+/** The maximum number of entries that are read: one for each due date in five years. This takes some milliseconds. */
 const ENTRIES_MAX = 2000
 
 /** Precedes each date and id. */
@@ -52,8 +52,8 @@ export async function findPositionBeforeInvoices(
 }
 
 /**
- * Resolves with a due date: invoices with an earlier one, but not before `dueSince`, were not created since
- * `createdSince`.
+ * Resolves with a due date. All invoices that are due from `dueSince` to the day before that date were created before
+ * `createdSince`. Resolves with `LOWEST` if no such date was found.
  */
 async function findDueDate(
   reader: Reader,
@@ -66,7 +66,10 @@ async function findDueDate(
   return last?.due_date ?? LOWEST
 }
 
-/** Resolves with a time before which all invoices were created whose due date matches the filters. */
+/**
+ * Resolves with a time before which all invoices were created whose due date matches the filters; `HIGHEST` if no such
+ * time was found.
+ */
 async function findEndOfCreation(reader: Reader, filters: Filters): Promise<string> {
   const { accountId, due_since = LOWEST, due_before = HIGHEST } = filters
   const [latest] = await readLatest(reader, { accountId, due_since, due_before })

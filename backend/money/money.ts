@@ -1,6 +1,6 @@
 /**
- * Money is an integer in the currency's minor unit. Products and sums are computed as BigInt, and converted
- * to numbers only if a number can represent them exactly.
+ * Money is an integer in the currency's minor unit. The amounts and the total of an invoice's lines are computed as
+ * BigInt, and converted to numbers only if a number can represent them exactly.
  */
 import assert from 'node:assert'
 import { CURRENCY_EXPONENTS } from './currencies.ts'

@@ -32,7 +32,7 @@ import {
 export type PaymentTarget =
   | { readonly kind: 'invoice'; readonly invoiceId: string }
   | { readonly kind: 'allocations'; readonly allocations: readonly NewAllocation[] }
-  /** The request names no invoice. The account's settings decide how the payment is allocated. */
+  /** The request names no invoice. The account's setting `apply_credit` decides whether the payment is allocated. */
   | { readonly kind: 'debtor'; readonly debtorId: string }
   /**
    * The payment is allocated to the debtor's open invoices, the oldest due date first. The rest remains on
@@ -58,7 +58,7 @@ export interface NewPayment {
   readonly metadata: Readonly<Record<string, string>>
 }
 
-/** The account that records a payment, and the source of the payment. */
+/** States for which account, by whom, when and with which request a payment is recorded. */
 export interface Recording {
   readonly accountId: string
   readonly timezone: string
@@ -85,7 +85,7 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
-  // For the target `debtor`, `allocateRest` usually needs the setting `apply_credit`: it is read in the same round
+  // For the target `debtor`, `allocateRest` usually needs the setting `apply_credit`, so it is read in the same round
   // trip.
   const [{ debtorId, shares: requested, unsent }, applyCredit] = await together([
     readRequestedShares(tx, accountId, input, now),
@@ -164,8 +164,8 @@ async function insertPayment(tx: Transaction, payment: PaymentRow): Promise<void
     )
     return
   }
-  // On SQLite, a transaction that runs at the same time may do so as well, but it is then repeated after this one. The
-  // insert can therefore be sent with the payment's other writes.
+  // On SQLite, a transaction that inserts this external id at the same time is repeated after this one. Without an
+  // external id, no conflict is possible. The insert can therefore be sent with the payment's other writes.
   await rejectTakenExternalId(tx, 'payments', payment)
   await insertRow(tx, payment)
 }
@@ -187,8 +187,9 @@ interface RequestedShares {
 
 /**
  * Locks the debtor, and determines the shares of the invoices that the request names or, for `oldest_first`, of all
- * open invoices. For `debtor`, there are no shares yet. Statements that are sent together run in their order: the
- * debtor is locked before anything is read that another transaction may change.
+ * open invoices. For `debtor`, there are no shares yet. Statements that are sent together run in their order, so the
+ * debtor, which `touchDebtor` or `touchDebtorOfInvoice` locks, is locked before anything is read that another
+ * transaction may change.
  */
 async function readRequestedShares(
   tx: Transaction,

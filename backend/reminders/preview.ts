@@ -56,8 +56,8 @@ const DEBTORS_PER_BATCH = 200
 const STEPS_MAX = 400
 
 /**
- * Returns the messages from `now` to the end of the day that is `days` days later, in the order in which they would be
- * sent. Days are those of the account's time zone.
+ * Returns the messages that are waiting, and those that would be planned from `now` to the end of the day that is
+ * `days` days later, in the order in which they would be sent. Days are those of the account's time zone.
  */
 export async function previewReminders(
   reader: Reader,

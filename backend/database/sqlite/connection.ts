@@ -14,7 +14,7 @@ const STATEMENTS_MAX = 250
 /** How long SQLite itself waits for the lock of another process (the CLI). */
 const BUSY_TIMEOUT_MS = 5000
 
-/** A write touches a page of every index of its tables, and SQLite's default cache has only 500 pages. */
+/** A write touches a page of every index of its tables. SQLite's default cache of 500 pages would be too small. */
 const WRITER_CACHE_KIB = 16_384
 
 /** 3.51.3 fixed a race between checkpoint and reset of the WAL that could lose a commit. */
@@ -82,7 +82,7 @@ export class SqliteConnection implements DatabaseConnection {
     return this.#fault
   }
 
-  /** Runs one or more statements that take no parameters and return no rows: transactions, pragmas. */
+  /** Runs one or more statements that take no parameters, such as `begin` or a pragma. Rows are not returned. */
   exec(sql: string): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#handle.exec(sql, (error) => (error ? reject(this.#translate(error)) : resolve()))

@@ -1,7 +1,8 @@
 /**
  * Combines several prepared writes in one statement: an insert into a temporary view, whose trigger contains the
  * writes. SQLite then runs them in one round trip to its thread, without compiling them again. If one of them
- * fails, all are undone. The inserts of several jobs into one view are one statement as well.
+ * fails, all are undone. If several jobs of the writer (write-queue.ts) insert into the same view, one statement
+ * contains the inserts of all these jobs.
  *
  * A view is created between transactions, since the rollback of a transaction would remove it. Writes that occur
  * together for the first time therefore run one by one.
@@ -44,8 +45,8 @@ export class WriteBatches {
   }
 
   /**
-   * Combines the last writes of different jobs. Each job has one statement: the only one that `combine` returned for
-   * it. The jobs cannot affect each other, so the order of the statements may change.
+   * Combines the last writes of different jobs. `statements` has one statement for each job, to which `combine` has
+   * reduced the last writes of the job. The jobs cannot affect each other, so the order of the statements may change.
    */
   combineJobs(statements: readonly CompiledQuery[]): readonly CompiledQuery[] {
     const byText = Map.groupBy(statements, ({ sql }) => sql)
@@ -80,7 +81,8 @@ export class WriteBatches {
             insert into ${name} select ${numbers.map((n) => `value ->> ${n - 1}`)} from params`,
         )
       } catch (error) {
-        // An error of the environment, e.g. a full disk, does not show that no trigger can contain the writes.
+        // After an error of the environment, e.g. a full disk, it is still unknown whether a trigger can contain the
+        // writes. The next `combine` of these writes therefore adds them to `#missing` again.
         if (this.#writer.fault !== undefined) throw error
         // The error must not fail the next transactions, which did not cause it. Without a view, the writes run
         // one by one.

@@ -24,7 +24,7 @@ import { ADDRESS_FIELDS, CONTACT_FIELDS, type Field, renderField } from './custo
 const PATH = '/settings/customers'
 const ADMINS_ONLY = 'Only an Admin can add customers.'
 
-const TERMS: readonly Field[] = [
+const TERMS_AND_NUMBERS: readonly Field[] = [
   { name: 'currency', hint: 'For new invoices, e.g. EUR.' },
   {
     name: 'payment_terms_days',
@@ -87,7 +87,8 @@ export const newCustomerPages: readonly SessionPage[] = [
       return { status: 201, ...response }
     },
     async rerender({ fields }, problem) {
-      // The form can correct invalid and duplicate values, but not a missing or reused idempotency key.
+      // In the form, a person can correct invalid and duplicate values. Any other problem, such as a reused idempotency
+      // key, gets an error page.
       if (![409, 422].includes(problem.status) || problem.code.startsWith('idempotency')) {
         return undefined
       }
@@ -129,7 +130,7 @@ ${renderFaultSummary(problem)}
 <fieldset class="stack"><legend class="title">Contact</legend>${CONTACT_FIELDS.map(renderInput)}</fieldset>
 <div><fieldset class="stack"><legend class="title">Address</legend>${ADDRESS_FIELDS.map(renderInput)}</fieldset></div>
 </div>
-<details${problem !== undefined && html` open`}><summary>Terms and numbers</summary><div class="fields">${TERMS.map(renderInput)}</div></details>
+<details${problem !== undefined && html` open`}><summary>Terms and numbers</summary><div class="fields">${TERMS_AND_NUMBERS.map(renderInput)}</div></details>
 <p class="row"><button class="primary">Add customer</button> <a class="button" href="${PATH}">Cancel</a></p>
 </form>`
   return renderPage(frame, { title: 'Add a customer', section: PATH, main })
