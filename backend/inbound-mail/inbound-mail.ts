@@ -21,7 +21,7 @@ export interface InboundMail {
 
 /**
  * How many lines of a mail are read. The parser takes seconds for hundreds of thousands of lines. Gateways forward only
- * the first 256 KiB of a mail, which usually have a few thousand.
+ * the first 256 KiB of a mail, which usually contain a few thousand lines.
  */
 const LINES_MAX = 20_000
 const REPORT_CHARS_MAX = 20_000
@@ -224,8 +224,9 @@ function partOf({ attachments }: Email, type: string): string | undefined {
 }
 
 /**
- * Returns the fields of a report. Its groups (about the mail, and about each recipient) are merged, because each of our
- * mails has one recipient. If a name occurs several times, the first field applies.
+ * Returns the fields of a report, or of the head of a returned mail. The groups of a report (about the mail, and about
+ * each recipient) are merged, because each of our mails has one recipient. If a name occurs several times, the first
+ * field applies.
  */
 function fieldsIn(report: string): ReadonlyMap<string, string> {
   const fields = new Map<string, string>()

@@ -29,7 +29,10 @@ export interface MailerOptions {
   readonly directory: string
   /** Whether to request reports of successful delivery. They arrive as mail, so the service must receive mail. */
   readonly wantsSuccessReports: boolean
-  /** How long after `startBefore` the final reply of the server may arrive. The default is `HAND_OVER_MS_MAX`. */
+  /**
+   * How long after the time `startBefore`, which `send` receives, the final reply of the server may arrive. The default
+   * is `HAND_OVER_MS_MAX`.
+   */
   readonly replyMsMax?: number
   /** Called with the result of each `send`, even if nothing was handed over. */
   readonly onHandOver?: (result: HandOverResult) => void
@@ -67,8 +70,8 @@ export function createMailer(options: MailerOptions): Mailer {
     }
     const { signal } = stopping
     const replyMsMax = options.replyMsMax ?? HAND_OVER_MS_MAX
-    // Some relays, such as Google's, require that a client greets them with a domain name. The host name of a container
-    // is none.
+    // Some relays, such as Google's, require that a client greets them with a domain name, which the host name of a
+    // container is not.
     const clientName = hostOf(mailFrom.address)
     return handOver(server, { clientName, envelope, raw, startWithinMs, replyMsMax, signal })
   }

@@ -1,7 +1,7 @@
 /**
- * The append-only log of message states. If a message ends without a delivery, its stages become free, so that another
- * message may use them for the same invoices. If the outcome of an attempt is unknown, the message may have arrived, so
- * it keeps its stages.
+ * The append-only log of message states. If a message ends without a delivery, the stages that it has taken for its
+ * invoices become free, so that another message can use them. If the outcome of an attempt to hand the message over is
+ * unknown, the message may have arrived, so it keeps its stages.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'

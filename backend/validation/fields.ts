@@ -1,7 +1,7 @@
 /**
  * Defines joi schemas for single values. The API's bodies and query parameters, Settings and imports use the same
  * schemas. A valid value is returned in the form in which it is stored (NFC, upper-case currency, UTC). A value of the
- * wrong JSON type is rejected, not converted. `rejections.ts` contains the texts of errors.
+ * wrong JSON type is rejected, not converted. `rejections.ts` contains the texts of most errors.
  */
 import joi, { type AnySchema } from 'joi'
 import { isCalendarDate, parseInstantRoundedUp, parseTimezone } from '../calendar/calendar.ts'
@@ -76,7 +76,7 @@ export const calendarDate = parsed(
 )
 /**
  * A date and time, returned as ISO 8601 in UTC with milliseconds, as the database stores it. Smaller fractions are
- * rounded up. Stored times have none, so a stored time is before the result exactly if it is before the sent time.
+ * rounded up. Stored times have none, so a stored time is before the result exactly if it is before the given time.
  */
 export const instant = parsed(
   (value) => parseInstantRoundedUp(value)?.toISOString(),
@@ -115,6 +115,7 @@ export function integer({ min, max }: Range, form = 'an integer') {
   })
 }
 
+/** Converts -0, which JSON can contain, to 0: adding 0 to -0 gives 0. */
 function withoutMinusZero(value: number): number {
   return value + 0
 }

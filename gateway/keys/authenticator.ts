@@ -64,7 +64,7 @@ export interface AuthenticatorCounts {
   readonly refused: number
   /** Finished look-ups, by outcome. */
   readonly lookUps: Readonly<Record<LookUpOutcome, number>>
-  /** Look-ups in progress, including keys that are being collected for one request. */
+  /** Look-ups in progress, including keys that wait for the next background request. */
   readonly inFlight: number
   /** Queued look-ups of unknown keys. */
   readonly queuedLookUps: number

@@ -1,7 +1,7 @@
 /**
- * Reports to the backend what only the gateway knows: the calls of known keys to which the gateway itself responded,
- * usually with an error, and the rate-limit windows that have changed. The reports are for charts and pages; no
- * decision depends on them.
+ * Reports to the backend what only the gateway knows: the calls with existing keys to which the gateway itself
+ * responded, usually with an error, and the rate-limit windows that have changed. The reports are for charts and pages;
+ * no decision depends on them.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { createId } from '../../shared/contract/id.ts'
@@ -18,8 +18,8 @@ import type { Allowance, RateLimiter } from '../rate-limit/limiter.ts'
 import type { Backends } from '../upstream/backends.ts'
 
 /**
- * Each interval sends one report, with at most 1000 windows. With twenty thousand keys in use, Settings therefore shows
- * windows that are up to a minute old.
+ * One report is sent per interval, with at most 1000 windows. With twenty thousand keys in use, Settings therefore
+ * shows windows that are up to a minute old.
  */
 const REPORT_INTERVAL_MS = 3_000
 /** The maximum number of entries of each kind that wait to be reported. Further entries are dropped. */
@@ -129,7 +129,7 @@ export function createUsageReporter(
     return true
   }
 
-  /** Counts the report, and logs the first one. */
+  /** Counts the report. Logs only the first rejection since the start. */
   function recordRejectedReport(status: number): void {
     if (rejectedReports === 0) {
       log.error(

@@ -11,7 +11,7 @@ const NO_CONNECTION = 'no connection'
 /** Returns the reason for the log and for `/readyz`. It never contains data that was sent to Redis. */
 export function outageReason(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
-  // If a name has several addresses and all of them fail, the error has no message.
+  // If a host name has several addresses and no connection to any of them succeeds, the error has no message.
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const match = REASONS.find(([pattern]) => pattern.test(message))
   return match?.[1] ?? (message.split('\n', 1)[0] || code || NO_CONNECTION)

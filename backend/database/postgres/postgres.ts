@@ -305,7 +305,7 @@ class PostgresDatabase implements OpenDatabase {
     )
   }
 
-  /** Returns undefined if the connection's `unawaitedError` prevented the commit. */
+  /** Returns undefined if nothing was committed, because a statement that `work` did not await has failed. */
   async #commit<T>(connection: TransactionConnection, value: T): Promise<Attempt<T> | undefined> {
     try {
       return (await connection.commit()) ? { value } : undefined

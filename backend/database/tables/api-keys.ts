@@ -39,6 +39,7 @@ export interface ApiKeyRow {
 
 /** A submitted form that issued a key, so that submitting the form again issues no second key. */
 export interface KeySubmissionRow {
+  /** A hash of the user's id and of the random value that the form contains. */
   submission: string
   account_id: string
   key_id: string

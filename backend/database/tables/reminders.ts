@@ -3,8 +3,8 @@ import type { Bit } from './bit.ts'
 import type { MessageStatus, ReminderStage } from './messages.ts'
 
 /**
- * The reminder settings of an account. Without a row, the default ladder applies to all invoices, without
- * holidays.
+ * The reminder settings of an account. The ladder states how many days past due a reminder of each stage is sent.
+ * Without a row, the default ladder applies to all invoices, without holidays.
  */
 export interface ChasingSettingsRow {
   account_id: string
@@ -12,9 +12,9 @@ export interface ChasingSettingsRow {
   ladder: string | null
   /** JSON array of calendar dates on which no reminder is sent. */
   holidays: string
-  /** No reminders are sent about invoices that are due before this date. */
+  /** No reminders are sent about invoices that are due before this date; null: all invoices are chased. */
   chase_from: string | null
-  /** The reason that blocked the reminders of the whole account when the planner last ran; null: none. */
+  /** What blocked all reminders of the account when a planning run last recorded it; null: nothing. */
   blocked_by: 'kill_switch' | 'account_read_only' | null
   /** All debtors with a higher id are to be planned again; null: none. */
   replan_after: string | null
@@ -70,14 +70,17 @@ export interface ReminderRow {
  */
 export interface TakenStageRow {
   invoice_id: string
-  /** The invoice's own stage, which may be lower than the message's. */
+  /** The invoice's own stage, which may be less urgent than the message's. */
   stage: 'courtesy' | ReminderStage
   cycle: number
   account_id: string
   message_id: string
 }
 
-/** Every status that a message has had, with its reason. Rows are only added; an erasure removes their reasons. */
+/**
+ * Every status that a message has had, with its reason. Rows are only added, but the erasure of a customer removes the
+ * reasons.
+ */
 export interface MessageTransitionRow {
   message_id: string
   id: string

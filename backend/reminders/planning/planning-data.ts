@@ -28,8 +28,8 @@ export interface ChasingAccount {
   /** The kill switches of the installation and of the account, whether or not they are active. */
   readonly switches: readonly KillSwitch[]
   /**
-   * Why all reminders of the account were blocked when this was last recorded; null if they were not. When they are no
-   * longer blocked, all debtors are planned again.
+   * What blocked all reminders of the account when a planning run last recorded it; null if nothing did. When the block
+   * ends, all debtors are planned again.
    */
   readonly recordedBlock: ChasingSettingsRow['blocked_by']
   /** Returns the working time in the debtor's time zone, with the account's holidays. */

@@ -13,7 +13,7 @@ export const REMINDER_LEASES = leasesOf({
   table: 'reminders',
   key: 'message_id',
   leaseMs: START_MS_MAX + HAND_OVER_MS_MAX + LEASE_MARGIN_MS,
-  // With an order, every rehearsal sends the same messages in the same order.
+  // With an order, every rehearsal (see `rehearsal.ts`) sends the same messages in the same order.
   isOrdered: true,
 })
 

@@ -50,8 +50,12 @@ export interface Overview {
   readonly archivedDue: ReadonlyMap<string, DueByAge>
   /** The largest debtors by currency, for the first `DETAILED_CURRENCIES_MAX` currencies of `due`. */
   readonly largestDebtors: ReadonlyMap<string, readonly LargestDebtor[]>
+  /** How many customers will be reminded on each of the next days. */
   readonly reminders: UpcomingDays
-  /** Invoices that were past due when they were created; no reminder is sent about them. */
+  /**
+   * Totals of the invoices that were past due when they were created, and about which no reminder is sent until a
+   * person resumes chasing.
+   */
   readonly oldInvoices: OldInvoices
   /** The number of reminders that wait for approval. */
   readonly approvalsWaiting: number

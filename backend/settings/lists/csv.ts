@@ -13,7 +13,10 @@ export type Cell = string | number | null
 /** Reading all rows at once could use up the memory. */
 export const CSV_ROWS_PER_QUERY = 200
 
-/** Resolves with rows and the cursor of the next rows. The cursor is null after the last row. */
+/**
+ * Reads the rows that follow the cursor `after`; the first rows if it is undefined. `next` is the cursor for the next
+ * call; null after the last row.
+ */
 export type ReadRows = (
   after: string | undefined,
 ) => Promise<{ readonly rows: readonly (readonly Cell[])[]; readonly next: string | null }>

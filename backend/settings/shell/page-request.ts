@@ -113,7 +113,7 @@ const STEP_MS = 5000
 /** Without a minimum, no step would change anything on a machine so busy that reading takes all of `STEP_MS`. */
 const STEP_MS_MIN = 1000
 
-/** Begins the changes of a step, and returns a function that says whether the step is over. */
+/** Must be called when the changes of a step begin. Returns a function that returns whether the changes must end. */
 export function startTimeLimit(clock: () => Date, requestedAt: Date): () => boolean {
   const endsAtMs = Math.max(requestedAt.getTime() + STEP_MS, clock().getTime() + STEP_MS_MIN)
   return () => clock().getTime() > endsAtMs
