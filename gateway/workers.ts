@@ -159,6 +159,7 @@ async function chooseLoopback() {
 async function readReadyLine({ process: { stdout } }: Worker) {
   if (stdout === null) return undefined
   for await (const line of createInterface({ input: stdout })) {
+    // Later output is discarded. Otherwise, it could fill the pipe and block the worker.
     stdout.resume()
     const { listening }: { listening: Running<unknown>['listening'] } = JSON.parse(line)
     return listening

@@ -150,7 +150,8 @@ function createApi(dependencies: GatewayDependencies) {
       call.allowance = await recordStep(call.record, 'consume rate limit', allowance)
       responding = decideAndForward(received, key)
     } finally {
-      // A call that is forwarded immediately has been sent by now, so it no longer needs its reserved connection.
+      // A call that needs no further look-up has been sent by now, so it no longer needs its reserved connection. Any
+      // other call waits for its look-up without a reserved connection.
       forwarder.release()
     }
     // `return await` takes two microtasks fewer than returning the promise.

@@ -3,12 +3,12 @@
  * the event loop. If these have many keys, several script calls count them; in a cluster, one script call counts the
  * calls of one key. Each call still gets its own exact count.
  *
- * An error concerns one key, the server, or the connection. If a counter is unusable, the script replaces it, and only
- * its key loses its count. If the server rejects a script call before the script runs, its calls were not counted. A
- * script call whose reply is lost with the connection is never sent again, because its calls may have been counted. An
- * error of the server or of the connection opens the circuit breaker, so that not every call has to time out; a
- * successful probe closes it. Meanwhile calls are counted in this process, starting from the last known counts
- * (`local`), or rejected (`deny`).
+ * An error concerns one key, the server, or the connection. If a counter is unusable, the script replaces it with the
+ * last count that this gateway knows; other keys are not affected. If the server rejects a script call before the
+ * script runs, its calls were not counted. A script call whose reply is lost with the connection is never sent again,
+ * because its calls may have been counted. An error of the server or of the connection opens the circuit breaker, so
+ * that not every call has to time out; a successful probe closes it. While it is open, calls are counted in this
+ * process, starting from the last known counts (`local`), or rejected (`deny`).
  */
 import { temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { type CollapsingLog, createCollapsingLog } from '../../shared/process/collapsing-log.ts'

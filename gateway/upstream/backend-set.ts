@@ -2,7 +2,7 @@
  * The backends with their connection pools, and the choice between them. The next request is sent to the less
  * busy of two backends: the next backend in turn, and a random backend. If every gateway chose the least busy
  * backend instead, many gateways would choose the same backend at the same time. A backend is chosen last if it
- * fails far more often than its peers, is not ready, or has just refused a connection.
+ * fails far more often than its peers, is not ready, or was unreachable a moment ago.
  */
 import { SIGNATURE_HEADER, signRequest } from '../../shared/contract/principal.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -25,7 +25,7 @@ import {
 } from './internal-request.ts'
 import type { BackendPool } from './pool.ts'
 
-/** A backend that refused a connection is chosen last for this long. */
+/** A backend to which no connection could be opened is chosen last for this long. */
 const AVOIDED_MS = 500
 const PROBE_INTERVAL_MS = 1_000
 const PROBE_TIMEOUT_MS = 900
@@ -68,7 +68,7 @@ interface TrackedBackend extends Backend {
   readonly passiveHealth: BackendHealth
   /** The internal requests in progress that may be repeated, and when they began (`performance.now()`). */
   readonly repeatableExchanges: Map<InternalExchange, number>
-  /** A backend that refused a connection is chosen last until this time (`performance.now()`). */
+  /** A backend to which no connection could be opened is chosen last until this time (`performance.now()`). */
   avoidedUntil: number
   ready: boolean
   reason: string | undefined
@@ -359,8 +359,8 @@ const SIGNATURE_REJECTED =
 const EXCLUDED_PENALTY = 4
 
 /**
- * Returns 0 for a backend in good condition, including one that is on trial and idle: it gets one request at a time. If
- * no backend has 0, those with the lowest penalty are chosen.
+ * Returns 0 for a backend in good condition. A backend on trial, after an ejection, has 0 only while it is idle, so
+ * that it gets one request at a time. If no backend has 0, those with the lowest penalty are chosen.
  */
 function penaltyOf(
   { inFlight, ready, avoidedUntil, passiveHealth }: TrackedBackend,

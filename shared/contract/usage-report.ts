@@ -11,7 +11,7 @@ export interface UsageReport {
   readonly batch: number
   /**
    * Calls to which the gateway itself responded, and which no backend has counted: rejected calls, and OPTIONS. A call
-   * is included if its key was found and the rate limit was applied, or if the key does not allow its address.
+   * is included if its key was found and the rate limit was applied, or if the key does not allow the client's address.
    */
   readonly refused: readonly RefusedCalls[]
   /** How often the gateway itself responded with each problem code, also to calls that a backend had received. */

@@ -1,8 +1,8 @@
 /**
- * Settings are read from the environment at the start and passed down as values. A secret can also be read
- * from the file that `NAME_FILE` names, and is then read again at each reload (SIGHUP). All faults are reported
- * together. A variable that has the prefix of this process, such as `GATEWAY_`, but is neither a setting nor in
- * `foreign` is a fault too. Without this, a mistyped name would silently have no effect.
+ * Settings are read from the environment at the start and passed down as values. A secret can also be read from the
+ * file that `NAME_FILE` names, and is then read again at each reload (SIGHUP). All faults are reported together. A
+ * variable that has the prefix of this process, such as `GATEWAY_`, but is neither a setting of this process nor a
+ * known setting of another process, is a fault too. Without this, a mistyped name would silently have no effect.
  */
 import { readFileSync } from 'node:fs'
 

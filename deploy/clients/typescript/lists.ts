@@ -15,7 +15,7 @@ export type ListPath = {
   [Path in keyof paths]: paths[Path]['get'] extends ListOperation ? Path : never
 }[keyof paths]
 
-/** Filters, `sort`, and `limit`: the number of objects on a page. */
+/** The filters, `sort`, and `limit` (the number of objects on a page). */
 export type ListQuery<Path extends ListPath> = Omit<
   NonNullable<paths[Path]['get']['parameters']['query']>,
   'cursor'
