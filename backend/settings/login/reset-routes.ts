@@ -30,7 +30,7 @@ export const resetPages: readonly OpenPage[] = [
     method: 'GET',
     path: REQUEST_PATH,
     handle: async (_request, { resetCodes, noticeRouteOf }) => ({
-      // The route of the empty address is `waiting` only if the service sends no notice to any address.
+      // `waiting` does not depend on the address, so any address, also the empty one, shows whether notices are sent.
       page: (frame) =>
         resetCodes === undefined || noticeRouteOf?.('') === 'waiting'
           ? renderNoMail(frame)

@@ -72,10 +72,10 @@ async function resumeOldInvoices(
   { database, clock }: SettingsDeps,
 ) {
   const { id: accountId } = session.account
-  const isStepOver = startTimeLimit(clock, actionContext.now)
+  const isTimeOver = startTimeLimit(clock, actionContext.now)
   let resumed = 0
   for await (const debtorId of debtorsWithOldInvoices(database, accountId)) {
-    if (isStepOver()) return { resumed, isComplete: false }
+    if (isTimeOver()) return { resumed, isComplete: false }
     resumed += await database.transaction((tx) =>
       resumeOldInvoicesOf(tx, accountId, debtorId, actionContext),
     )

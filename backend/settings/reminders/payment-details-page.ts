@@ -68,7 +68,8 @@ ${isAdmin && html`<p><a class="button${details.length === 0 && ' primary'}" href
 }
 
 /**
- * Warns about currencies in which reminders without a payment link do not say how to pay; undefined if there are none.
+ * Warns about currencies in which reminders without a payment link do not say how to pay; undefined if there is no such
+ * currency.
  */
 export function renderMissingPaymentDetails(
   currenciesWithoutDetails: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * Reads the same fields from a form or from a JSON body: texts, lists of texts and whole numbers. A member of a
- * nested JSON object has its path as its name, e.g. `ladder/firm`, as in the pointers of errors.
+ * Reads the same fields from a form or from a JSON body: texts, lists of texts, whole numbers and lists of objects. A
+ * member of a nested JSON object has its path as its name, e.g. `ladder/firm`, as in the pointers of errors.
  */
 import joi, { type AnySchema, type ObjectSchema } from 'joi'
 import { Problem } from '../../../shared/contract/problem.ts'
@@ -103,10 +103,10 @@ export class Fields {
   }
 
   /**
-   * Whether a field that counts as not sent keeps its stored value. Without the field `SHOWN`, a list that a form omits
-   * is empty.
+   * Whether a field that counts as not sent keeps its stored value. This is not so in a form without the field `SHOWN`:
+   * browsers do not send a list in which nothing is selected, so a missing list is empty there.
    */
-  get isPartial(): boolean {
+  get keepsUnsentFields(): boolean {
     return this.isJson || this.has(SHOWN)
   }
 

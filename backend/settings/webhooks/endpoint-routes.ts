@@ -386,7 +386,7 @@ function settingsOf(fields: Fields, current: CurrentSettings) {
 function typesOf(fields: Fields, current: CurrentSettings): readonly string[] | null {
   const types = fields.list('events')
   if (types.includes('*')) return null
-  return fields.isPartial && !fields.has('events') ? eventTypesOf(current) : types
+  return fields.keepsUnsentFields && !fields.has('events') ? eventTypesOf(current) : types
 }
 
 const LOCAL_TIME = /^(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):([0-5]\d)$/
