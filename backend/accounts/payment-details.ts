@@ -90,7 +90,7 @@ export async function setPaymentDetails(
   return true
 }
 
-/** Removes the details of a currency. Throws `not_found`, also if there are none. */
+/** Removes the details of a currency. Throws `not_found` if the account does not exist or has no such details. */
 export async function removePaymentDetails(
   tx: Transaction,
   accountId: string,
@@ -182,7 +182,10 @@ function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDeta
   return details
 }
 
-/** Returns the number without spaces. A number that looks like an IBAN must have correct check digits. */
+/**
+ * Returns the number in upper case and without spaces; undefined if it is invalid. A number that looks like an IBAN
+ * must have correct check digits.
+ */
 function parseAccountNumber(entered: string): string | undefined {
   const number = entered.toUpperCase().replace(/\s/g, '')
   if (looksLikeIban(number)) return isIban(number) ? number : undefined

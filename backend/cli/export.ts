@@ -37,7 +37,7 @@ export const exportCommands: readonly Command[] = [
 
 async function exportToFile(context: Context, id: string, to: string): Promise<Output> {
   const bytes = await createFile(to, context.stderr, async (incomplete) => {
-    // This does not create the file: a signal may have removed it.
+    // `createFile` has created the file. `r+` does not create it again if a signal has removed it.
     await using file = await open(incomplete, 'r+')
     await writeExport(context, id, (lines) => file.appendFile(lines))
   })

@@ -48,7 +48,7 @@ export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments unallocate',
     summary:
-      'Take an allocation back: its money is on account again, and the customer owes this part of the invoice again.',
+      'Take an allocation back: the allocated amount is on account again, and the customer owes it again.',
     arguments: ['ID'],
     options: {
       invoice: {

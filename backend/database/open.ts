@@ -8,7 +8,10 @@ import { openSqlite } from './sqlite/sqlite.ts'
 
 export type { DatabaseOptions, OpenDatabase } from './database.ts'
 
-/** How long a transaction may wait for the writer or a connection; less than the gateway's timeout of 10 s. */
+/**
+ * How long a transaction may wait for SQLite's writer or for a connection to PostgreSQL. This is less than the
+ * gateway's timeout of 10 s, so that the backend can still respond.
+ */
 const WAIT_MS_MAX = 5000
 
 export async function openDatabase(options: DatabaseOptions): Promise<OpenDatabase> {

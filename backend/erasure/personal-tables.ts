@@ -77,7 +77,10 @@ const bySubject =
       select id from messages where account_id = ${accountId} and debtor_id = ${debtorId}
     )`
 
-/** Finds the events by a query of their own, because `account_id` would be ambiguous in the join. */
+/**
+ * Selects the attempts to deliver events about the debtor. A subquery finds the events, because `account_id` would be
+ * ambiguous in the join.
+ */
 const byEvent = (debtor: ErasedDebtor): Condition =>
   sql`delivery_id in (
     select webhook_deliveries.id from webhook_deliveries

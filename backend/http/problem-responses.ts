@@ -76,7 +76,7 @@ export function respondWithProblems(server: Server, options: ProblemResponsesOpt
   })
 }
 
-/** Returns the request id of the gateway, so that both processes log the same id. */
+/** Returns the request id of the gateway, so that both processes log the same id; a new id if there is no valid one. */
 export function requestIdOf({ headers }: Request): string {
   const sentId = headers['x-request-id']
   return typeof sentId === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(sentId)

@@ -4,15 +4,16 @@
  */
 
 /**
- * The characters that begin a formula at the start of a text or after a semicolon. Semicolons matter because they
- * separate cells in countries in which the decimal mark is a comma. A text that already has an apostrophe before such a
- * character (`'=1`) gets a second one, so that an import, which removes one, restores the text.
+ * Matches the positions before a character that begins a formula: at the start of a text or after a semicolon.
+ * Semicolons matter because they separate cells in countries in which the decimal mark is a comma. A text that already
+ * has an apostrophe before such a character (`'=1`) gets a second one, so that an import, which removes one, restores
+ * the text.
  */
 const FORMULA_STARTS = /(?<=^|;\s*)(?='*[=+\-@\t\r＝＋－＠])/g
 /**
- * The apostrophes that `escapeFormulas` has added. Only apostrophes are looked behind: the cells of a file may contain
- * many spaces, and looking behind at each would take quadratic time. The texts that `FORMULA_STARTS` searches are
- * short.
+ * Matches the apostrophes that `escapeFormulas` has added. The lookbehind comes after the apostrophe: at each of many
+ * spaces in a cell of an imported file, it would take quadratic time. `FORMULA_STARTS` may look behind at every
+ * position, because the texts that it searches are short.
  */
 const ESCAPES = /'(?<=(?:^|;\s*)')(?='*[=+\-@\t\r＝＋－＠])/g
 

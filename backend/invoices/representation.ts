@@ -2,7 +2,10 @@ import type { InvoiceRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
 import { daysPastDue } from './overdue.ts'
 
-/** The JSON of an invoice in the API and in events. `today` is the current date in the account's time zone. */
+/**
+ * The JSON of an invoice in the API, in events, in Settings and in the CLI. `today` is the current date in the
+ * account's time zone.
+ */
 export function renderInvoice(row: InvoiceRow, today: string) {
   const pastDue = daysPastDue(row, today)
   return {

@@ -1,6 +1,6 @@
 /**
- * Creates the services for mail: the mailer, unsubscribe links, and the worker that sends notices, which are mails to
- * users.
+ * Creates the services for mail: the mailer, unsubscribe links, codes in links that are mailed to users, and the worker
+ * that sends notices, which are mails to users.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Worker } from '../background/worker.ts'
@@ -71,6 +71,7 @@ export function createMailServices(options: MailServicesOptions): MailServices {
   let lastError: string | undefined
   const mailer = createMailer({
     ...options,
+    // Reports of successful delivery arrive as inbound mail.
     wantsSuccessReports: inboundSecrets !== undefined,
     onHandOver(result) {
       lastError = result.outcome === 'abandoned' ? maskAddresses(result.detail) : undefined

@@ -22,8 +22,9 @@ export function parseReply(text: string): Reply | undefined {
 
 /**
  * Why a mail was not accepted. `hard` and `soft`: the server rejected the recipient or the mail, permanently or
- * temporarily. `general`: the server closes the connection or rejects our configuration, so it would accept no other
- * mail either. `denied`: the server does not let us send to this recipient, but may accept mail to others.
+ * temporarily. `general`: the server closes the connection, cannot work at present, or rejects how we send (protocol,
+ * login, sender address), so it would accept no other mail either. `denied`: the server does not let us send to this
+ * recipient, but may accept mail to others.
  */
 export type FailureCause = 'hard' | 'soft' | 'general' | 'denied'
 

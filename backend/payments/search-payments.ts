@@ -147,6 +147,8 @@ async function pageOf(
 ): Promise<Page> {
   const column = reference === undefined ? 'created_at' : 'reference'
   const direction = reference === undefined ? 'desc' : 'asc'
+  // With `invoiceId`, the database finds the few payments of the invoice and sorts them. Otherwise, it might scan all
+  // payments of the account in the order of the page.
   const firstPage = ignoreSortIndexIfFiltered(
     { sort: column, direction, fetch, after: undefined },
     { otherFilters: [invoiceId] },

@@ -76,7 +76,10 @@ async function recordBlock(
   announce(tx, REMINDER_TIMES_CHANGED)
 }
 
-/** Marks the account, because the send windows of its debtors have changed: the next planning run plans all of them. */
+/**
+ * Marks the account, so that the next planning run plans all of its debtors. Must be called when the hours in which
+ * they may receive reminders have changed, e.g. because the account has another time zone.
+ */
 export async function requestPlanning(tx: Transaction, accountId: string): Promise<void> {
   await changeSettingsRow(tx, accountId, PLAN_ALL)
 }

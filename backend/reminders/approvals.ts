@@ -43,7 +43,7 @@ export type Decision =
 
 /**
  * Returns the next messages that await approval, oldest first. A message is included as soon as its text is written,
- * which is shortly after the planning.
+ * which is shortly after the planning. By default, returns as many messages as the CLI lists.
  */
 export async function listPendingApprovals(
   reader: Reader,

@@ -16,8 +16,8 @@ const WINDOW_MS = 15 * 60_000
 /**
  * More than the clocks of two backends differ in practice: each backend rejects the requests of a gateway whose clock
  * differs by more than a minute. If a window has more than `WINDOW_MS` and this time left, a clock was set back after
- * the window had begun, and the window no longer applies. Without this rule, after one guess, no other guess would be
- * accepted until the clock has reached the time of that guess again.
+ * the window had begun, and the window no longer applies. Without this rule, no further guess would be accepted until
+ * the clock has reached the time of the last guess again.
  */
 const CLOCKS_DIFFER_MS_MAX = 60_000
 
@@ -31,9 +31,9 @@ const WAIT_MS_FIRST = 2000
 /** A guess at a password or a code, or an attempt with a passkey. */
 export interface Guess {
   /**
-   * The guesses about a subject are counted separately for each purpose. Otherwise, anyone could enter the subject of
-   * another purpose as an e-mail address, and block a person's second factor. The guesses from an IP address are
-   * counted together, whatever their purpose.
+   * The guesses about a subject are counted separately for each purpose. Otherwise, anyone could enter the id of a user
+   * as an e-mail address and thus block this user's second factor, because guesses at a second factor have the user's
+   * id as their subject. The guesses from an IP address are counted together, whatever their purpose.
    */
   readonly purpose:
     | 'email'

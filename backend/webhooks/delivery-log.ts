@@ -149,7 +149,10 @@ export async function redeliver(
   return readDelivery(tx, accountId, id)
 }
 
-/** How many deliveries one transaction changes, which limits how long a payment must wait for it. */
+/**
+ * How many deliveries one transaction changes. The number is small, because SQLite has one writer: a payment must wait
+ * until the transaction ends.
+ */
 const BATCH_MAX = 200
 
 export interface Redelivered {

@@ -78,8 +78,9 @@ export interface WebhookAttemptRow {
   status_code: number | null
   /** The code of the failure; null if the attempt succeeded, or failed because of the status code of the response. */
   error: string | null
-  /** A JSON object, as `response_headers`. */
+  /** A JSON object. */
   request_headers: string
+  /** A JSON object; null if there was no response, or if the debtor has been erased. */
   response_headers: string | null
   /** The first 1 kB of the body. */
   response_body: string | null

@@ -1,7 +1,7 @@
 /**
  * Renders the body of a mail as text and as HTML, with the same content in the same order. Only the HTML begins with a
- * heading: the sender's name or logo, and the title. The HTML suits mail programs: it has tables and inline styles,
- * loads nothing, is readable without styles, and has a dark scheme.
+ * heading (the sender's name or logo, and the title), and only its table has column headings. The HTML suits mail
+ * programs: it has tables and inline styles, loads nothing, is readable without styles, and has a dark scheme.
  */
 import type { Logo, LogoProperties } from '../../accounts/logo.ts'
 import { Html, html } from '../../html/html.ts'
@@ -73,7 +73,10 @@ const TONES = {
   grave: { light: '#b3261e', dark: '#ff9d94' },
 } as const
 
-/** Embeds the logo in the HTML of a mail as a data URL, because a page in Settings cannot load it by its Content-ID. */
+/**
+ * Embeds the logo in the HTML of a mail as a data URL, for a page of Settings, where the Content-ID of an attachment
+ * has no meaning.
+ */
 export function embedLogo(mailHtml: string, logo: Logo | undefined): string {
   if (logo === undefined) return mailHtml
   const source = `data:${logo.mediaType};base64,${logo.content.toString('base64')}`
