@@ -4,9 +4,9 @@ import { withoutIpv4Mapping } from '../../shared/contract/client-network.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 
 /**
- * Returns the address that the outermost trusted proxy added to `X-Forwarded-For`; earlier entries may be
- * forged. Without trusted proxies, or if that entry is missing or invalid, returns `peerAddress`, the address
- * of the connection.
+ * Returns the address that the outermost trusted proxy added to `X-Forwarded-For`. Each of the `trustedProxies` proxies
+ * adds one entry at the end; earlier entries may be forged. Without trusted proxies, or if the entry is missing or
+ * invalid, returns `peerAddress`, the address of the connection.
  */
 export function clientAddress(
   peerAddress: string,
@@ -14,9 +14,8 @@ export function clientAddress(
   trustedProxies: number,
 ): string {
   if (trustedProxies === 0) return peerAddress
-  const forwarded = headers.get('x-forwarded-for')?.split(',') ?? []
-  const entries = [...forwarded.map((text) => text.trim()), peerAddress]
-  return addressIn(entries.at(-1 - trustedProxies) ?? '') ?? peerAddress
+  const entries = headers.get('x-forwarded-for')?.split(',') ?? []
+  return addressIn(entries.at(-trustedProxies)?.trim() ?? '') ?? peerAddress
 }
 
 /** `203.0.113.7:4711`, `[2001:db8::7]:4711` or `[2001:db8::7]`, as some proxies write an address. */
