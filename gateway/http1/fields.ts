@@ -30,8 +30,8 @@ export function parseFields(bytes: Uint8Array, text: string, from: number): stri
     const name = readName(bytes, text, offset, colon)
     // Some other servers do not trim tabs from a value. They would ignore the transfer coding, and parse the body
     // as the next request.
-    const isCoding = name === 'transfer-encoding'
-    if (isCoding && text.slice(colon, end).includes('\t')) throw malformed()
+    const isTransferEncoding = name === 'transfer-encoding'
+    if (isTransferEncoding && text.slice(colon, end).includes('\t')) throw malformed()
     fields.push(name, readValue(bytes, text, colon + 1, end))
     offset = end + 2
   }
@@ -44,7 +44,7 @@ export function isFieldValue(text: string): boolean {
 }
 
 /**
- * The most frequent names, by length, first and last byte. A name from this table is always the same
+ * The most frequent names, grouped by their fingerprints. A name from this table is always the same
  * string object, which a `Map` finds quickly; a new string would have to be hashed and compared.
  */
 const COMMON_NAMES = Map.groupBy(
@@ -64,6 +64,7 @@ function readName(bytes: Uint8Array, text: string, from: number, to: number): st
   return common ?? text.slice(from, to).toLowerCase()
 }
 
+/** Returns a number that contains the length, the first byte and the last byte of the name in lower case. */
 function fingerprintOf(bytes: Uint8Array, from: number, to: number): number {
   const first = (bytes[from] ?? 0) | LOWER_CASE
   const last = (bytes[to - 1] ?? 0) | LOWER_CASE

@@ -103,7 +103,10 @@ export function validateRequestHead({
   }
 }
 
-/** Returns the client's request id if it may be written to a log line. */
+/**
+ * Returns the client's request id if it was sent once and may be written to a log line. Also reads heads that
+ * `validateRequestHead` rejects, because the responses to them have a request id too.
+ */
 export function clientRequestId(fields: readonly string[]): string | undefined {
   let requestId: string | undefined
   for (let index = 0; index < fields.length; index += 2) {

@@ -36,9 +36,9 @@ export type LookUpResult = KnownKey | KeyVerdict
 const LOOK_UP_PATH = '/internal/api-keys/look-up'
 
 /**
- * Looks up at most `LOOK_UPS_PER_REQUEST_MAX` keys with one request, over the connections of `pool`. The results are in
- * the order of the digests. Rejects with `Problem` 503 if there is no valid response: a key that could not be
- * checked must not get 401.
+ * Looks up keys with one request, over the connections of `pool`. The request may contain at most
+ * `LOOK_UPS_PER_REQUEST_MAX` digests. The results are in the order of the digests. Rejects with `Problem` 503 if there
+ * is no valid response: a key that could not be checked must not get 401.
  */
 export async function lookUpKeys(
   backends: Pick<Backends, 'request'>,
@@ -70,6 +70,7 @@ function parseResult(response: unknown, lookedUpAt: number): LookUpResult {
   if (response['found'] === true && response['revoked'] === true) return 'revoked'
   if (response['found'] === true && response['expired'] === true) return 'expired'
   const { key_id, account_id, scopes, granted_scopes, rate_limit, principal } = response
+  // Backends of earlier versions, which did not restrict the addresses of clients, do not return this member.
   const { allowed_addresses = null } = response
   if (
     typeof key_id !== 'string' ||

@@ -4,8 +4,8 @@ import type { BodyLimits } from '../call/call.ts'
 const MIB = 1024 * 1024
 
 /**
- * The limit allows mails with large attachments, since a mail that was rejected is not sent again. The backend needs
- * only the beginning of a mail, so the gateway forwards the beginning and drops the rest.
+ * `bytesMax` allows mails with large attachments, since a mail that was rejected is not sent again. The backend needs
+ * only the beginning of a mail, so the gateway forwards the first `keptBytesMax` bytes and drops the rest.
  */
 const MAIL_LIMITS: BodyLimits = { bytesMax: 40 * MIB, keptBytesMax: 256 * 1024 }
 
@@ -21,7 +21,10 @@ export interface PageRoute {
 /** The limits of a form with a CSV file. Larger files must be imported from the command line. */
 const IMPORT_LIMITS: BodyLimits = { bytesMax: MIB, keptBytesMax: MIB }
 
-/** A script that will show the response in a dialog sends `x-dialog`. */
+/**
+ * A script that will show the response in a dialog sends `x-dialog`. The backend sends the documentation compressed if
+ * `accept-encoding` allows it.
+ */
 const PAGE_ROUTES: readonly PageRoute[] = [
   {
     prefix: '/settings/import',

@@ -31,15 +31,17 @@ const RETRY_BUDGET_MAX = 10
 
 export interface Forwarder {
   /**
-   * See `Admission.admit`. Throws `Problem` 503 if no backend is known. `release` must be called once for
-   * each admitted call, after `forward` was called or the call was rejected.
+   * Returns undefined if the call is admitted, `Problem` 503 if it is shed, or a promise if it must wait (see
+   * `Admission.admit`). Throws `Problem` 503 if no backend is known. `release` must be called once for each admitted
+   * call: after `forward` was called, without waiting for the response, or when the call was rejected.
    */
   admit(keyId: string, abort: Abort): Promise<void> | Problem | undefined
   release(): void
   /**
-   * Rejects with `Problem`: 503 if nothing was sent, or if the large response to a GET would be one stream too many;
-   * 504 if another limit was exceeded (see `LimitExceeded`); 502 if the response was lost or is malformed. Also rejects
-   * when the call is aborted. Records the backend and the duration of the attempts in `record`.
+   * Rejects with `Problem`: 503 if nothing was sent, or if the response to a GET is too large to be buffered and
+   * `streamsMax` other responses are being streamed; 504 if another limit was exceeded (see `LimitExceeded`); 502 if
+   * the response was lost or is malformed. Also rejects when the call is aborted. Records the backend and the duration
+   * of the attempts in `record`.
    */
   forward(
     request: UpstreamRequest,

@@ -5,7 +5,10 @@ import { readIntoSharedBuffer } from './shared-read-buffer.ts'
 
 /** How often deadlines and idle times are checked. */
 const CHECK_INTERVAL_MS = 100
-/** Idle connections are closed this long before the backend would close them. */
+/**
+ * Idle connections are closed this long before the backend would close them, so that no request is lost on a connection
+ * that the backend is closing.
+ */
 const KEEP_ALIVE_RESERVE_MS = 1_000
 
 /** Opens a connection to an origin. */
@@ -203,6 +206,7 @@ export class BackendPool {
     // are found through their connections: a `Set` of requests would keep finished ones in memory, because V8 replaces
     // the hash table of a `Set` as it changes, and an old table that is not yet collected refers to its successor.
     for (const connection of this.#connections) connection.checkDeadline(now)
+    // `checkDeadline` aborts a request whose deadline has passed. Requests that have ended leave the queue.
     this.#queue = this.#queue.filter(({ handler }) => handler.checkDeadline(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {
       clearInterval(this.#checkTimer)
