@@ -12,7 +12,7 @@ import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { invoiceStateConflict, isOpen, lockInvoice } from './actions.ts'
 import { changeInvoice, recordInvoiceEvent } from './change.ts'
-import { paidInFull } from './settlement.ts'
+import { paidInFullChange } from './settlement.ts'
 
 export interface Credit {
   /** In minor units, more than 0. */
@@ -46,7 +46,7 @@ export async function creditInvoice(
   const change = {
     amount_credited: invoice.amount_credited + amount,
     amount_due: amountDue,
-    ...(amountDue === 0 && paidInFull(invoice, actionContext.now)),
+    ...(amountDue === 0 && paidInFullChange(invoice, actionContext.now)),
   }
   const row = await changeInvoice(tx, invoice, change, 'invoice.credited', actionContext.now)
   if (amountDue === 0) await recordInvoiceEvent(tx, invoice, row, 'invoice.paid', actionContext.now)

@@ -22,7 +22,7 @@ export async function addToAmountPaid(
   now: Date,
 ): Promise<InvoiceRowWithOptionalLines> {
   const amountDue = invoice.amount_due - amount
-  const state = amountDue === 0 ? paidInFull(invoice, now) : partiallyPaid(invoice, now)
+  const state = amountDue === 0 ? paidInFullChange(invoice, now) : partiallyPaidChange(invoice, now)
   const change = { amount_paid: invoice.amount_paid + amount, amount_due: amountDue, ...state }
   // A partial payment does not change the status of a written-off invoice: only the event of the payment reports it.
   const event = state.status === undefined ? null : (`invoice.${state.status}` as const)
@@ -30,7 +30,7 @@ export async function addToAmountPaid(
 }
 
 /** Returns the change to an invoice that payments, credits or both have settled, so that nothing is due on it. */
-export function paidInFull(invoice: InvoiceRowWithOptionalLines, now: Date) {
+export function paidInFullChange(invoice: InvoiceRowWithOptionalLines, now: Date) {
   return {
     status: 'paid',
     paid_at: now.toISOString(),
@@ -42,7 +42,7 @@ export function paidInFull(invoice: InvoiceRowWithOptionalLines, now: Date) {
   } as const
 }
 
-function partiallyPaid(
+function partiallyPaidChange(
   invoice: InvoiceRowWithOptionalLines,
   now: Date,
 ): InvoiceChange & { status?: 'partially_paid' } {

@@ -31,7 +31,7 @@ export async function openSqlite(
   }: DatabaseOptions & { waitMsMax: number },
 ): Promise<OpenDatabase> {
   if (openedBy === 'operator') assertExists(path)
-  else createFile(path)
+  else createDatabaseIfMissing(path)
   const lock = openedBy === 'backend' ? await lockForBackend(path) : undefined
   try {
     const migrated = await migrateFile(path, { progress, mayMigrate: openedBy !== 'operator' })
@@ -96,9 +96,9 @@ function assertExists(path: string): void {
   )
 }
 
-function createFile(path: string): void {
+function createDatabaseIfMissing(path: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  createPrivately(path)
+  createPrivateFileIfMissing(path)
 }
 
 /**
@@ -134,7 +134,7 @@ async function emptyWriteAheadLog(path: string): Promise<boolean> {
 
 function lockForBackend(path: string) {
   const lockPath = `${path}.lock`
-  createPrivately(lockPath)
+  createPrivateFileIfMissing(lockPath)
   return acquireBackendLock(lockPath)
 }
 
@@ -142,7 +142,7 @@ function lockForBackend(path: string) {
  * SQLite itself would create a file that all users can read. Its write-ahead log gets the same mode as the file. An
  * existing file is not opened, because closing it again would release this process's locks on it.
  */
-function createPrivately(path: string): void {
+function createPrivateFileIfMissing(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600))
   } catch (error) {
