@@ -115,7 +115,8 @@ async function replayOrPerform(
 ): Promise<Outcome> {
   const [earlier, debtorId] = await Promise.all([
     findRecorded(database.read, attempt, write),
-    // If all transactions run concurrently, the debtor is not needed.
+    // Only SQLite needs the debtor: it runs transactions of different debtors together. On PostgreSQL, where
+    // `isConcurrent` is true, all transactions run concurrently.
     database.isConcurrent ? undefined : write.findDebtorId?.(database.read),
   ])
   if (earlier !== undefined) return earlier

@@ -23,7 +23,8 @@ export function inboundMailRoutes(deps: InboundMailDeps): ServerRoute[] {
 }
 
 /**
- * Responds to all other paths below `/mail`, because hapi's own 404 would not be a problem document of this service.
+ * Responds to the paths below `/mail` that no route handles, because hapi's own 404 would not be a problem document of
+ * this service.
  */
 const UNKNOWN_ROUTE: ServerRoute = {
   method: '*',

@@ -173,8 +173,8 @@ export interface InvoiceCounts {
 export const COUNTED_MAX = 1000
 
 /**
- * Counts the results of the search. The filter by amount applies only to the invoices that were read, because no index
- * serves this filter.
+ * Counts the results of the search, by currency. The database applies all filters except the filter by amount, which
+ * no index serves. That filter is applied here, to the rows that the database returns.
  */
 export async function countInvoices(
   reader: Reader,

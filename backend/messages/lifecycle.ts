@@ -29,8 +29,8 @@ const EVENT_TYPES: Partial<Record<MessageStatus, DomainEvent['type']>> = {
 }
 
 /**
- * Returns the time of sending to store: now or, if the clock was set back since, the time at which the message was
- * created.
+ * Returns the time of sending to store: now or, if the clock was set back after the message was created, the time of
+ * its creation.
  */
 export function timeOfSending({ created_at }: MessageRow, now: Date): string {
   const at = now.toISOString()

@@ -5,7 +5,10 @@
 import { listActionsOn } from '../accounts/audit.ts'
 import type { PaymentRow, Reader } from '../database/tables.ts'
 
-/** Returns the time of the last action on a reversed payment, which is its reversal. */
+/**
+ * Returns the time of the last action on a reversed payment, which is its reversal. Returns `updated_at` if the audit
+ * log contains no action on the payment.
+ */
 export async function readReversalTime(
   reader: Reader,
   { account_id, id, updated_at }: PaymentRow,

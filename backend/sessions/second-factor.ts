@@ -23,7 +23,7 @@ import {
   regenerateRecoveryCodes,
 } from './recovery-codes.ts'
 
-/** Encrypts the secrets of apps. An encrypted secret can be decrypted for its own user only. */
+/** Encrypts and decrypts the secrets of apps. Decrypting requires the owner for whom the secret was encrypted. */
 export interface SecretCipher {
   seal(secret: string, owner: SecretOwner): string
   open(sealed: string, owner: SecretOwner): string
@@ -147,7 +147,7 @@ export async function consumeSecondFactorCode(
 ): Promise<boolean> {
   // Without the lock, two concurrent requests with one code would both be accepted.
   const user = await lockUser(tx, userId)
-  // Recovery codes come first, so that they work even if the key that encrypted the secret of the app is lost.
+  // Recovery codes are checked first, so that they work even if the key that encrypted the secret of the app is lost.
   if (await consumeRecoveryCode(tx, userId, code, actionContext.now)) {
     await recordFactorAction(tx, user, 'user.recovery_code_used', null, actionContext)
     return true

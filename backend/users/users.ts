@@ -18,7 +18,7 @@ export interface NewUser {
   readonly accountId: string
   readonly email: string
   readonly role: UserRow['role']
-  /** The result of `Passwords.hash`: hashing takes too long for a transaction. */
+  /** The result of `Passwords.hash`, which must be called before the transaction, because it takes long. */
   readonly passwordHash: string
 }
 
@@ -67,8 +67,8 @@ export async function findUserByEmail(reader: Reader, email: string): Promise<Us
 }
 
 /**
- * Returns the spellings in which the address may be stored: earlier versions only converted the entered address to
- * lower case.
+ * Returns the spellings in which the address may be stored. Earlier versions converted an address to lower case, but
+ * not to NFC, and did not convert its host to ASCII.
  */
 export function storedSpellings(email: string): readonly string[] {
   return [normalizeEmail(email), email.trim().toLowerCase()]
@@ -139,7 +139,7 @@ export async function changeRole(
 }
 
 /**
- * A deactivated user cannot log in; the records of the user's actions are kept. Throws `Problem`
+ * Idempotent. A deactivated user cannot log in; the records of the user's actions are kept. Throws `Problem`
  * `not_found`, `last_admin`, `admin_required`.
  */
 export async function setUserStatus(
@@ -180,6 +180,7 @@ export function checkEmail(text: string): string {
   return email
 }
 
+/** One address without a display name: the excluded punctuation separates addresses and names in a mail header. */
 const EMAIL = /^[^\s@,;<>"\p{Cc}]+@[^\s@,;<>"\P{ASCII}\p{Cc}]+$/u
 
 /**
@@ -193,15 +194,15 @@ export function normalizeEmail(text: string): string {
   return /^\p{ASCII}*$/u.test(host) ? email : email.slice(0, -host.length) + domainToASCII(host)
 }
 
-/** Pages show `detail` beside the field for the e-mail address, if the form has one. */
+/** Pages show `detail` beside the field for the e-mail address, if the form has such a field. */
 export function invalidEmail(detail: string): Problem {
   return enteredValuesProblem([{ pointer: '/email', code: 'invalid_format', detail }])
 }
 
 /**
- * Throws `admin_required` if the actor is a user who is not an Admin any more. The route has checked the role before
- * the transaction: an Admin who is deactivated while their request waits for the transaction could otherwise undo the
- * deactivation.
+ * Throws `admin_required` if the actor is a user who is not an Admin any more. The route checks the role only before
+ * the transaction begins. Without this second check, an Admin who is deactivated while their request waits for the
+ * transaction could undo the deactivation.
  */
 export async function checkStillAdmin(
   tx: Transaction,

@@ -27,7 +27,7 @@ export type Migrations = Readonly<Record<string, Migration>>
 
 /** The approximate time for which a batch locks its rows. A payment that needs one of these rows waits. */
 const BATCH_MS = 50
-/** Smaller batches would save little, since the commit takes most of their time. */
+/** Smaller batches would lock their rows for hardly less time, since the commit takes most of it. */
 const BATCH_ROWS_MIN = 200
 const BATCH_ROWS_MAX = 10_000
 
@@ -155,7 +155,8 @@ async function runBackfill(
 
 /**
  * Reads the keys of up to `limit` rows after `position`, and updates those rows that meet the condition of the step.
- * Returns as `rows` how many were read, and as `last` the key of the last one, or undefined if no rows follow.
+ * Returns as `rows` how many were read, and as `last` the key of the last one, or undefined if fewer than `limit` rows
+ * were left, so that the step is done.
  */
 async function backfillBatch(
   tx: Kysely<unknown>,

@@ -45,10 +45,10 @@ export interface MessageRow {
   recipient: string | null
   subject: string | null
   body: string | null
-  /** The sum that the message demands. This and `currency` are null if its invoices have several currencies. */
+  /** The sum that the message demands. The sum and `currency` are null if the invoices have several currencies. */
   amount_due: number | null
   currency: string | null
-  /** The days of the invoice that has been past due for longest. */
+  /** The number of days past due of the invoice that has been past due for longest. */
   days_past_due: number | null
   provider_message_id: string | null
   delivered_at: string | null

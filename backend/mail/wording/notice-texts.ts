@@ -59,8 +59,8 @@ export async function writeNotice(
 }
 
 /**
- * Returns where the recipient can turn off mails of this kind, or why they cannot be turned off; nothing for mails that
- * only one person receives.
+ * Returns where the recipient can turn off mails of this kind, or why Admins cannot turn them off. Returns an empty
+ * list for the other kinds, which are sent only to the person whom they concern.
  */
 function choiceFooter(kind: NoticeKind, baseUrl: string): string[] {
   const page = `${baseUrl}/settings/notices`

@@ -1,4 +1,4 @@
-/** Records that a message was rejected by the mail server or bounced. The caller must have locked the debtor. */
+/** Handles messages that the mail server has rejected, or that bounced. The caller must have locked the debtor. */
 import type { MessageRow, Transaction } from '../../database/tables.ts'
 import { suppressAddress } from '../../debtors/contactability.ts'
 import { replanDebtor } from '../../debtors/debtors.ts'
@@ -21,9 +21,9 @@ export interface Bounce {
 const RETRY_AFTER_HOURS = [0.5, 11.5, 36]
 
 /**
- * After a permanent rejection, or a transient one of the last retry, the message becomes `bounced` and its address is
- * suppressed. After any other transient rejection, the message becomes `queued` again and is retried or, if it is
- * obsolete, becomes `bounced`. `detail` is null if the debtor was erased.
+ * After a permanent rejection, or a transient rejection of the last retry, the message becomes `bounced` and its
+ * address is suppressed. After any other transient rejection, the message becomes `queued` and is retried. An obsolete
+ * message becomes `bounced` instead, but its address is not suppressed. `detail` is null if the debtor was erased.
  */
 export async function bounceMessage(
   tx: Transaction,

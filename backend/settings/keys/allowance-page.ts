@@ -1,4 +1,7 @@
-/** The form for the account-wide permissions: the scopes that keys of the account may use. */
+/**
+ * The form for the account-wide permissions, which are the scopes that keys of the account may use, and the page that
+ * asks for confirmation before keys lose scopes.
+ */
 import { effectiveScopes, readScopes, type Scope } from '../../accounts/scopes.ts'
 import { keyStatus } from '../../api-keys/key-status.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
