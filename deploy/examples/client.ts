@@ -43,7 +43,7 @@ export function createClient(url: string, key: string): Client {
       const reason = problem?.code ?? 'no response'
       if (attempts === ATTEMPTS_MAX)
         throw new Error(`${path}: ${reason}, after ${attempts} attempts. Run the program again.`)
-      // At the hourly limit, Retry-After is the rest of the hour.
+      // At the hourly limit, Retry-After is the time until the limit allows calls again: up to an hour.
       const retryAfterMs = Number(response?.retryAfter ?? 0) * 1000
       const backoffMs = Math.min(WAIT_MIN_MS * 2 ** attempts, WAIT_MAX_MS) * (0.5 + Math.random())
       await wait(retryAfterMs || backoffMs)

@@ -28,6 +28,9 @@ export type IdPrefix =
   | 'req' // a request
   | 'gtw' // a gateway process
 
+/** The number of characters of a ULID that are random. The first ten contain the time. */
+const RANDOM_LENGTH = 16
+
 /** The ULID of the last id. */
 let lastUlid = ''
 /** The latest time at which an id was created, in milliseconds since the epoch. */
@@ -55,7 +58,7 @@ export function timeOfId(id: string): Date {
 
 /** Returns the lowest id that can be created since this time. */
 export function lowestIdSince(prefix: IdPrefix, at: Date): string {
-  return `${prefix}_${encodeTime(Math.max(0, at.getTime()))}${'0'.repeat(16)}`
+  return `${prefix}_${encodeTime(Math.max(0, at.getTime()))}${'0'.repeat(RANDOM_LENGTH)}`
 }
 
 /** One byte suffices, because ulid turns each number into one of 32 characters. */

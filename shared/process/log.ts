@@ -28,7 +28,7 @@ const SECRET_FIELDS = [
   'body',
 ]
 
-/** If the log is read too slowly, this many bytes of it are buffered. Further lines are dropped. */
+/** If the log is read too slowly, at most this many bytes of it are buffered. Further lines are dropped. */
 const BUFFERED_BYTES_MAX = 16 * 1024 * 1024
 
 /**
@@ -91,8 +91,8 @@ function openStandardError() {
     minLength: 1,
     maxLength: BUFFERED_BYTES_MAX,
   })
-  // pino calls this after a fatal error and on exit. The destination (sonic-boom 4) would repeat a failing write
-  // forever: a full disk or a reader that has stopped or exited would block the process and keep it from exiting.
+  // pino calls `flushSync` after a fatal error and on exit. The `flushSync` of sonic-boom 4 repeats a failing write
+  // forever, so a full disk or a reader that has stopped or exited would keep the process from exiting.
   destination.flushSync = () => {}
   // Without a listener, a failing write would be an uncaught exception.
   destination.on('error', () => {})
