@@ -39,10 +39,11 @@ const REFRESHES_GATHER_MS = 50
 const REFRESHES_IN_FLIGHT_MAX = 8
 const REFRESH_RETRY_MS = 1_000
 /**
- * The size of the negative cache. Its entries never become wrong: no key will be issued with a secret that
- * was unknown before, since secrets are random, and the other verdicts are final.
+ * The size of the negative cache. If the backends are set up correctly, its entries never become wrong: no key will be
+ * issued with a secret that was unknown before, since secrets are random, and the other verdicts are final.
  */
 const NEGATIVE_CACHE_MAX = 100_000
+/** Entries expire so that what a backend with a wrong KEY_PEPPER, or a wrong database, has said does not last. */
 const NEGATIVE_CACHE_MS = 60_000
 
 export interface Credential {

@@ -238,10 +238,10 @@ class PostgresDatabase implements OpenDatabase {
         this.#outcomes.committed++
         return outcome.value
       }
-      this.#log.info({ err: outcome.retryable, attempt }, 'transaction retried')
       if (attempt === ATTEMPTS_MAX || performance.now() > deadline) {
         throw this.#recordLoss(unavailable(outcome.retryable), outcome.retryable)
       }
+      this.#log.info({ err: outcome.retryable, attempt }, 'transaction retried')
       // Random, so that concurrent transactions do not collide again.
       await delay(Math.random() * 10 * 2 ** attempt)
     }
