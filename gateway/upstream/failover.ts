@@ -1,6 +1,6 @@
 /**
- * Sends a request to another backend if the first is unreachable or, where a retry is safe, if the first
- * fails.
+ * Sends a request to another backend if the first is unreachable, if the gateway moves the request away from the first
+ * or, where a retry is safe, if the first fails.
  */
 import type { Backend, Backends } from './backends.ts'
 
@@ -52,7 +52,10 @@ export class MovedToOtherBackend extends Error {
   readonly code = MOVED
 }
 
-/** Whether the error is a `MovedToOtherBackend`, or an `AttemptFailed`, which has the code of its cause. */
+/**
+ * Whether the error is a `MovedToOtherBackend`, or an `AttemptFailed` with this cause: the error of a failed attempt has
+ * the code of its cause.
+ */
 export function isMoved(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === MOVED
 }
