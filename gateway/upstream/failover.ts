@@ -53,8 +53,8 @@ export class MovedToOtherBackend extends Error {
 }
 
 /**
- * Whether the error is a `MovedToOtherBackend`, or an `AttemptFailed` with this cause: the error of a failed attempt has
- * the code of its cause.
+ * Whether the error is a `MovedToOtherBackend`, or an `AttemptFailed` with this cause: the error of a failed attempt
+ * has the code of its cause.
  */
 export function isMoved(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === MOVED
