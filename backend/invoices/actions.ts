@@ -1,7 +1,7 @@
 /**
  * The actions that people perform on invoices in Settings or the CLI. An action on one invoice throws if the state of
  * the invoice does not allow the action. Otherwise it cancels the waiting reminders about the invoice, and records the
- * action's event, if there is one. A hold (`holds.ts`) is why an invoice is not chased although its status allows it.
+ * action's event, if there is one. A hold (`holds.ts`) blocks the chasing of an invoice that is owed.
  */
 
 import { type RawBuilder, sql } from 'kysely'
@@ -28,8 +28,8 @@ interface InvoiceAction {
   readonly event: EventType | null
   /** The past participle of the action, for messages such as "Invoice 7 cannot be finalized". */
   readonly participle: string
-  /** Why the action is rejected for an open invoice that is not in the state that the action ends. */
-  readonly needless?: string
+  /** Why the action would have no effect on an open, undisputed invoice, as the end of the error's sentence. */
+  readonly needlessBecause?: string
   isAllowed(invoice: InvoiceRow): boolean
   change(now: Date, invoice: InvoiceRow): InvoiceChange
 }
@@ -83,7 +83,7 @@ const RESOLVE: InvoiceAction = {
   auditAction: 'invoice.dispute_resolved',
   event: 'invoice.dispute_resolved',
   participle: 'resolved',
-  needless: 'it is not disputed',
+  needlessBecause: 'it is not disputed',
   isAllowed: (invoice) => isOpen(invoice) && isDisputed(invoice),
   change: (now, invoice) => ({ disputed_at: null, ...chasingFieldsFor(holdOf(invoice), now) }),
 }
@@ -93,7 +93,7 @@ const RESUME: InvoiceAction = {
   auditAction: 'invoice.chasing_resumed',
   event: null,
   participle: 'resumed',
-  needless: 'its reminders are not blocked',
+  needlessBecause: 'its reminders are not blocked',
   isAllowed: canResumeChasing,
   change: () => RESUMED,
 }
@@ -141,6 +141,7 @@ export async function hasResumableInvoices(
   const row = await reader
     .selectFrom('invoices')
     .select('id')
+    // With the plain column, SQLite would read all invoices of the account (see `UNINDEXED_ACCOUNT_ID`).
     .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where(IS_RESUMABLE)
@@ -238,11 +239,11 @@ interface Target {
 async function perform(
   tx: Transaction,
   { accountId, id, detail }: Target,
-  { auditAction, event, participle, needless, isAllowed, change }: InvoiceAction,
+  { auditAction, event, participle, needlessBecause, isAllowed, change }: InvoiceAction,
   actionContext: ActionContext,
 ): Promise<InvoiceRow> {
   const invoice = await lockInvoice(tx, accountId, id)
-  if (!isAllowed(invoice)) throw invoiceStateConflict(invoice, participle, needless)
+  if (!isAllowed(invoice)) throw invoiceStateConflict(invoice, participle, needlessBecause)
   await recordAudit(tx, actionContext, {
     accountId,
     action: auditAction,
@@ -290,21 +291,21 @@ export async function lockInvoice(
 }
 
 /**
- * `participle` names the action that was rejected, e.g. `finalized`. `needless` is the cause if the invoice is open and
- * not disputed; by default, its state is the cause.
+ * `participle` names the action that was rejected, e.g. `finalized`. The error names the state of the invoice as the
+ * cause. For an open, undisputed invoice, the error names `needlessBecause` instead, if `needlessBecause` is passed.
  */
 export function invoiceStateConflict(
   invoice: InvoiceRow,
   participle: string,
-  needless?: string,
+  needlessBecause?: string,
 ): Problem {
   const { number, status, amount_paid: paid, chasing_blocked_reason: blocked } = invoice
   const state = `${status.replaceAll('_', ' ')}${isDisputed(invoice) ? ' and disputed' : ''}`
   const paidOrCredited = paid > 0 ? 'paid' : invoice.amount_credited > 0 ? 'credited' : undefined
   const isCause = participle === 'voided' && paidOrCredited !== undefined
   const addition = isCause ? `, and an amount has been ${paidOrCredited} on it` : ''
-  const isNeedless = needless !== undefined && isOpen(invoice) && !isDisputed(invoice)
-  const cause = isNeedless ? needless : `it is ${state}${addition}`
+  const isNeedless = needlessBecause !== undefined && isOpen(invoice) && !isDisputed(invoice)
+  const cause = isNeedless ? needlessBecause : `it is ${state}${addition}`
   return new Problem(
     'invoice_state_conflict',
     `Invoice ${number} cannot be ${participle}, because ${cause}.`,

@@ -9,6 +9,7 @@ import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
 import { renderInvoice } from './representation.ts'
 
+/** The columns that callers of `changeInvoice` can set. The function itself sets `updated_at` and `revision`. */
 export type InvoiceChange = Partial<
   Omit<InvoiceRow, 'id' | 'account_id' | 'debtor_id' | 'updated_at' | 'revision'>
 >

@@ -33,8 +33,8 @@ export interface TotalsRejection {
 }
 
 /**
- * Returns the amount and the lines of an invoice. The client sends the amount, the lines or both; if it sends both, its
- * `amount` must be the total of the lines, with taxes.
+ * Returns the amount and the lines of an invoice, or the reasons why they are rejected. The client sends the amount,
+ * the lines or both; if it sends both, its `amount` must be the total of the lines, with taxes.
  */
 export function totalsOf(
   amount: number | undefined,

@@ -24,8 +24,8 @@ export async function reopenInvoice(
 }
 
 /**
- * Returns the event that reports the change. Returns null if the invoice was and remains written off, because the event
- * of the payment is then enough.
+ * Returns the event that reports the change. An invoice that was paid after it had been written off is written off
+ * again. Returns null if the invoice was and remains written off, because the event of the payment is then enough.
  */
 function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
   if (writtenOffAt === null) return 'invoice.reopened'

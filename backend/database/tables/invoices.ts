@@ -31,6 +31,7 @@ export interface InvoiceRow {
   po_number: string | null
   notes: string | null
   payment_url: string | null
+  /** `stopped`: the invoice is not owed, or is an old invoice (`old-invoices.ts`). `paused`: all other reasons. */
   chasing_status: 'active' | 'paused' | 'stopped'
   /** The stage of the last reminder that was sent; a courtesy reminder does not change it. */
   chasing_stage: ReminderStage | null
@@ -46,8 +47,8 @@ export interface InvoiceRow {
   /** Null: not disputed, or resolved. Kept while the invoice is paid, since the payment may be reversed. */
   disputed_at: string | null
   /**
-   * Only for a paid or disputed invoice: the reason that will block its reminders when it is owed and
-   * undisputed again.
+   * Only for a paid or disputed invoice: the reason that will block its reminders when it is owed and undisputed again.
+   * `history`: the invoice was created with `chase_if_overdue: false` when it was already past due.
    */
   chasing_hold: 'history' | 'approval_rejected' | 'payment_received' | null
   /** When the block by `chasing_hold` will end; null if only a person can end it. */

@@ -126,7 +126,7 @@ ${renderListSection('Messages', messages, fullList('messages', row), (rows) => r
   return renderPage(frame, { title: `Invoice ${row.number}`, section: '/settings/customers', main })
 }
 
-/** Renders the stage and the time of the last reminder. A courtesy sets no stage, so only its time is shown. */
+/** Renders the stage and the time of the last reminder, or only the time if it was a courtesy reminder. */
 function renderLastReminder(
   { row, stageWithUnknownArrival }: InvoiceView,
   times: TimeContext,
