@@ -5,10 +5,11 @@ import { createSpanId, type Trace } from '../../shared/process/trace.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 
 export interface CallRecord {
-  /** The address of the client, or of the proxy in front of the gateway. */
+  /** The address at the other end of the connection: that of the client, or of a proxy in front of the gateway. */
   readonly address: string
   /** Undefined if the head was rejected. */
   head: RequestHead | undefined
+  /** Undefined if the call continues no trace, and the gateway exports none. */
   trace: Trace | undefined
   /** The operation of the API, or `pages`. */
   operation: Pick<Operation, 'operationId' | 'path'> | undefined
