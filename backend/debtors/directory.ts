@@ -38,6 +38,7 @@ export function directorySortsOf(view: DirectoryView): readonly DirectorySort[] 
 
 export interface DirectoryQuery {
   readonly view: DirectoryView
+  /** Ignored if `ids` is given: the results of a search are always sorted by due date. */
   readonly sort: DirectorySort
   /** The currency of the sort by amount owed. */
   readonly currency: string

@@ -48,8 +48,9 @@ export interface Suppression {
   readonly accountId: string
   readonly address: string
   readonly reason: SuppressionReason
+  /** The text of the bounce; null for other reasons. */
   readonly detail: string | null
-  /** The message that caused the suppression. */
+  /** The message that caused the suppression; null if the recipient unsubscribed. */
   readonly messageId: string | null
 }
 

@@ -203,7 +203,10 @@ function texts({ summary, description }: Members): { summary: string; descriptio
   return { summary: textOf(summary), description: textOf(description) }
 }
 
-/** Returns an empty object if `value` is absent or not an object. `npm run check` validates the contract. */
+/**
+ * Returns an empty object if `value` is absent or not an object. Such a value needs no error here, because
+ * `npm run check` rejects an invalid contract.
+ */
 export function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
 }

@@ -22,7 +22,10 @@ const CONTENT_SECURITY_POLICY = [
 
 const CACHED_FOREVER = 'public, max-age=31536000, immutable'
 
-/** How long a request waits for rendering: less than the default of the gateway's GATEWAY_UPSTREAM_TIMEOUT_MS. */
+/**
+ * How long a request waits for rendering. This is less than the default of the gateway's GATEWAY_UPSTREAM_TIMEOUT_MS.
+ * Otherwise, the client would receive a 504 from the gateway instead of `RENDERING_PAGE`.
+ */
 const RENDERING_MS_MAX = 4_000
 
 const RETRY_AFTER_SECONDS = '3'

@@ -1,7 +1,7 @@
 /**
  * Erases the personal data of a debtor at the debtor's request (GDPR, article 17). Data that a business must
  * keep by law stays: amounts, dates, invoice numbers, line items and states. The `external_id` stays too, because
- * without it the next sync would create the person again.
+ * without it the next run of an integration that copies customers would create the person again.
  *
  * The debtor's row is erased first, in one transaction: from then on the debtor is not chased, and reads of the debtor
  * return no personal data. Other tables follow in small, repeatable steps: after an interruption, another run

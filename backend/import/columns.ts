@@ -49,7 +49,7 @@ export type FieldName = keyof typeof FIELDS
 
 /** Maps each field to the index of its column, from 0. Required fields are present. */
 export type Columns = ReadonlyMap<FieldName, number>
-/** The header of the column of each field that the file has. */
+/** Maps each field to the header of its column. A field without a column has no entry. */
 export type ColumnHeaders = ReadonlyMap<FieldName, string>
 
 export const FIELD_NAMES = Object.keys(FIELDS).filter(isFieldName)

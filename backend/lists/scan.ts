@@ -9,7 +9,7 @@ export const SCAN_MAX = 5000
 
 export interface ScannedPage<Row> {
   readonly rows: readonly Row[]
-  /** The id after which the next page begins; null at the end of the list. */
+  /** The cursor of the next page, e.g. the id after which that page begins; null at the end of the list. */
   readonly next: string | null
   /** Whether the scan ended before the page was full, although the list may contain further matching rows. */
   readonly isPartial: boolean

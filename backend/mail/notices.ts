@@ -16,6 +16,7 @@ export interface NoticeDetails {
   /** Sent to the Admins. `subject_id` is the endpoint. */
   readonly 'webhook_endpoint.disabled': {
     readonly url: string
+    /** `gone`: the endpoint responded with 410; `failing`: every attempt failed for five days. */
     readonly reason: 'gone' | 'failing'
     readonly failing_since: string | null
   }
@@ -86,7 +87,7 @@ export interface NoticeDetails {
     /** The invoice in the reminder; null for a made-up invoice. */
     readonly invoice_id: string | null
   }
-  /** Sent to the Admins. `subject_id` is the inbound message. */
+  /** Sent to the Admins if the account has no address for replies. `subject_id` is the inbound message. */
   readonly 'message.received': Readonly<Record<string, never>>
 }
 
@@ -102,6 +103,7 @@ interface SecondFactorDetail {
 export interface NoticeActor {
   /** The id of the user; null for an operator. */
   readonly id: string | null
+  /** How the notice names the actor: the user's e-mail address, or `the operator`. */
   readonly label: string
 }
 

@@ -43,7 +43,8 @@ const receivedOn = calendarDate.custom((date: string, helpers) => {
   return date > tomorrow ? helpers.error('date.future') : date
 })
 
-// Null is rejected by `requiredNotNull` with the code `invalid_type`, and by `required` with the code `required`.
+// Null counts as omitted, except in an amount: `requiredNotNull` rejects a null amount with the code `invalid_type`,
+// because the client has made a mistake.
 export const paymentBody = object<PaymentBody>({
   amount: requiredNotNull(amount),
   currency: required(currency),

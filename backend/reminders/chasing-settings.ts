@@ -84,7 +84,7 @@ export async function changeChasingSettings(
     // precedes the ids of all debtors.
     replan_after: '',
   }
-  // The planner stores in `blocked_by` what blocks the reminders of the whole account, such as the kill switch.
+  // `blocked_by` stays null until `recordAccountBlocks` finds that the reminders of the whole account are blocked.
   await tx
     .insertInto('chasing_settings')
     .values({ account_id: accountId, blocked_by: null, ...row })

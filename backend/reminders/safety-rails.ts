@@ -144,8 +144,8 @@ function killSwitch(scope: KillSwitch['scope']): SafetyRail {
 /** A message that was waiting when a kill switch was activated is not sent, even after the switch is released. */
 function killSwitchActivatedSince({ account, message }: Situation): Refusal | undefined {
   if (message === undefined) return undefined
-  const { timesPutOn: plannedCount } = message.facts
-  if (plannedCount === activationCountOf(account.switches)) return undefined
+  const { timesPutOn: countWhenPlanned } = message.facts
+  if (countWhenPlanned === activationCountOf(account.switches)) return undefined
   const detail = 'a kill switch was activated after the reminder was planned'
   return { reason: 'kill_switch', detail }
 }
@@ -174,6 +174,7 @@ function debtorPaused(situation: Situation): Refusal | undefined {
     // The pause may be a consequence of a bounce. The state of the address then explains more than the pause does.
     return addressSuppressed(situation) ?? { reason: 'debtor_paused', detail }
   }
+  // Chasing of a disputed invoice is paused too, but the next safety rail, `disputed`, says more about the cause.
   const paused = messageInvoicesOf(message).find(
     ({ state }) => state?.chasing_status === 'paused' && !isDisputed(state),
   )
@@ -224,7 +225,10 @@ function paymentReceived({ message }: Situation): Refusal | undefined {
   return undefined
 }
 
-/** Blocks if money on account covers an invoice in full, or covers more than the planner assumed. */
+/**
+ * Blocks if money on account covers an invoice in full, or covers more than the planner assumed. The reason of the
+ * second case is `payment_received`, because the additional money usually comes from a payment.
+ */
 function creditOnAccount({ message }: Situation): Refusal | undefined {
   if (message === undefined) return undefined
   if (coveredInFull(message).length > 0) return CREDIT_ON_ACCOUNT

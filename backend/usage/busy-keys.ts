@@ -5,9 +5,11 @@ import type { Reader } from '../database/tables.ts'
 export interface BusyKey {
   readonly id: string
   readonly name: string
+  /** The number of calls in the current window. */
   readonly used: number
   /** The key's hourly limit. */
   readonly limit: number
+  /** When the current window ends. */
   readonly endsAt: string
 }
 

@@ -12,7 +12,10 @@ import { ConstraintViolation } from '../constraint-violation.ts'
  */
 export type ErrorKind = 'conflict' | 'locked' | 'unavailable' | 'lost'
 
-/** Kinds by error code, or by the class of the code, which is its first two characters. */
+/**
+ * Kinds by error code, or by the first two characters of the code, which are its class. The entry of a code takes
+ * precedence over the entry of its class.
+ */
 const ERROR_KINDS: ReadonlyMap<string, ErrorKind> = new Map<string, ErrorKind>([
   // A serialization failure.
   ['40001', 'conflict'],

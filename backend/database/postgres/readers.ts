@@ -123,7 +123,7 @@ export class PostgresReaders implements DatabaseConnection {
 
   #send(): void {
     const toSend = new Map<ReaderConnection, Group[]>()
-    // A text that is added to the map again is visited again, after the others.
+    // If an SQL text is added to the map again, the loop visits it again, after the other texts.
     for (const [sql, { kind, reads }] of this.#waiting) {
       const connection = this.#connectionFor(kind, toSend)
       if (connection === undefined) continue
@@ -180,7 +180,7 @@ export class PostgresReaders implements DatabaseConnection {
       const rowsAt = await this.#query(connection, group)
       for (const [index, read] of reads.entries()) read.resolve({ rows: rowsAt(index) as never[] })
     } catch (error) {
-      // The server has rejected this connection because it had too many, but the group can wait for one that is open.
+      // The server accepts no further connections, but the group can wait for a connection that is open.
       if (connection.isRejected && this.#usable([connection])[0] !== connection) {
         return this.#putBack(group)
       }

@@ -133,7 +133,7 @@ export class SqliteReaders implements DatabaseConnection {
 
   #send(): void {
     if (this.#isPaused) return
-    // A group that is added again is visited again, after the others.
+    // If a group is added to the map again, the loop visits it again, after the other groups.
     for (const [sql, group] of this.#waiting) {
       const reader = this.#free.pop()
       if (reader === undefined) return
@@ -171,7 +171,7 @@ export class SqliteReaders implements DatabaseConnection {
     const { distinct, distinctIndexes } = distinctReads(reads.map(({ parameters }) => parameters))
     const [first = []] = distinct
     // A statement for several lists of parameters serves any number of them, so 2 means several. A statement for pages
-    // contains a subquery for each page, so it serves this number only.
+    // contains a subquery for each page, so each number of pages needs a statement of its own.
     const count = isPage ? distinct.length : Math.min(distinct.length, 2)
     const { sql: text, toRow } =
       this.#statements.get(cacheKey(sql, count)) ??

@@ -44,6 +44,7 @@ export interface NoticeRow {
   account_id: string
   /** e.g. `webhook_endpoint.disabled`. */
   kind: string
+  /** The id of what the notice is about, such as an endpoint or a user (see `NoticeDetails`). */
   subject_id: string
   /** JSON object. */
   detail: string

@@ -12,7 +12,7 @@ export interface UserRow {
   /** The encrypted secret of the authenticator app, which is in use once `totp_enabled_at` is set. */
   totp_secret: string | null
   totp_enabled_at: string | null
-  /** The time step of the last accepted code. */
+  /** The time step of the last accepted code. Codes of this step and of earlier steps are rejected. */
   totp_last_step: number | null
   created_at: string
   updated_at: string
@@ -23,7 +23,7 @@ export interface SessionRow {
   /** SHA-256, base64url. */
   token_hash: string
   user_id: string
-  /** The user's role when the token was issued. If the role changes, the token must change. */
+  /** The user's role when the token was issued. After a change of the role, the next request replaces the token. */
   role: UserRow['role']
   /** The name of the message that the next page shows once, or JSON with the name and an action to undo. */
   flash: string | null
@@ -118,6 +118,7 @@ export interface LoginGuessesRow {
   subject: string
   guesses: number
   window_ends_at: string
+  /** Further guesses are rejected until then. If guesses are not blocked, the time has passed. */
   blocked_until: string
 }
 
@@ -128,6 +129,7 @@ export interface InvitationRow {
   role: UserRow['role']
   /** SHA-256, base64url. */
   code_hash: string
+  /** The e-mail address of the Admin, or `operator`. */
   invited_by: string
   created_at: string
   expires_at: string

@@ -86,6 +86,7 @@ export const keyChangePages: readonly SessionPage[] = [
       const flash = rotation.grace === 'now' ? 'key_replaced' : 'key_rotated'
       const { row, secret, replaced } = await request.performAction(flash, async (tx) => {
         const rotated = await rotateApiKey(tx, id, rotation, peppers, actionContext, account.id)
+        // If the form was sent before, e.g. by a double click, this throws, so that the second rotation is undone.
         await recordSubmission(tx, request, rotated.row)
         return rotated
       })

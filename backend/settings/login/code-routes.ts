@@ -8,7 +8,10 @@ import type { OpenPage } from '../shell/page-request.ts'
 import { CODE_PATH, findFactors, renderCodePage } from './code-page.ts'
 import { respondToLogin } from './login-routes.ts'
 
-/** Resolves with undefined if the first step (the password) is no longer valid. An error page is then shown. */
+/**
+ * Renders the page again after a code or a passkey was rejected. Resolves with undefined if the first step (the
+ * password) is no longer valid. An error page is then shown.
+ */
 export const rerenderCodePage: NonNullable<OpenPage['rerender']> = async (
   { sessionToken, now },
   problem,

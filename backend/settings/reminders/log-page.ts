@@ -55,6 +55,7 @@ export interface LogPage {
   readonly customers: ReadonlyMap<string, string>
   /** The invoice in the filter. */
   readonly invoice: InvoiceRow | undefined
+  /** The number of reminders that wait for approval. */
   readonly awaitingApproval: number
   readonly times: TimeContext
 }

@@ -71,7 +71,7 @@ interface ScheduleView {
   readonly values: ScheduleValues
   /**
    * The stored values, which a hidden field repeats. When the form is sent, a field that still has its stored value
-   * counts as not sent.
+   * counts as not sent, so that the form does not revert what another Admin has changed meanwhile.
    */
   readonly stored: ScheduleValues
 }
