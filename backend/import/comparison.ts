@@ -143,7 +143,8 @@ function compareInvoice(
   externalIdsByDebtor: ReadonlyMap<string, string | null>,
 ): Difference[] {
   return differencesIn(invoice, `invoice ${invoice.number}`, [
-    // Only a record that was found by its id is reported with another number than in the file.
+    // Another number is reported only for a record that was found by its id. Other records were found by the number, or
+    // by the external id, which imports derive from the number.
     ['number', invoice.number, invoice.serviceId === record.id ? record.number : invoice.number],
     [
       'customer',
@@ -160,8 +161,8 @@ function compareInvoice(
 
 /**
  * A difference can mean that the record is another invoice, or that its payment is already recorded; a person must find
- * out before the import records a payment. A different due date means neither, and a customer who has paid must not be
- * reminded because of it.
+ * out before the import records a payment. A different due date means neither, so the payment is recorded.
+ * Otherwise, a customer who has paid would be reminded.
  */
 function preventsPayment({ field }: Difference): boolean {
   return field !== 'due date'

@@ -1,6 +1,6 @@
 /**
- * Lists the times from which the next reminders about open invoices may be sent. The planning of reminders has
- * stored these times in the invoices, so reading them is much faster than computing a preview of the reminders.
+ * Counts the debtors to be reminded on each of the next days. The planning of reminders has stored the time of the next
+ * reminder in each invoice, so reading these times is much faster than computing a preview of the reminders.
  */
 import { type SqlBool, sql } from 'kysely'
 import { addDays, startOfDay, todayIn } from '../calendar/calendar.ts'

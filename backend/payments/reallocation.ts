@@ -78,9 +78,10 @@ export async function allocatePayment(
 }
 
 /**
- * Takes back an allocation. Its whole amount is on account again. The invoice is owed again, and is chased again
- * unless it is written off or a hold applies. Throws `not_found`, `payment_already_reversed`, `invoice_not_found` if
- * nothing is allocated to the invoice, and `validation_failed` if the reason is missing.
+ * Takes back an allocation. Its whole amount is on account again. The invoice is chased again, unless it is written off
+ * or disputed, or a person has decided that it is not chased (see `invoices/holds.ts`). Throws `not_found`,
+ * `payment_already_reversed`, `invoice_not_found` if nothing is allocated to the invoice, and `validation_failed` if
+ * the reason is missing.
  */
 export async function takeBackAllocation(
   tx: Transaction,
@@ -186,7 +187,10 @@ async function addAllocations(
     .execute()
 }
 
-/** Adds `difference` minor units to the payment's money on account. `before` contains the previous allocations. */
+/**
+ * Adds `difference` minor units to the payment's money on account, and records the event that reports the changed
+ * allocations. `before` contains the previous allocations.
+ */
 async function changeUnapplied(
   tx: Transaction,
   payment: PaymentRow,

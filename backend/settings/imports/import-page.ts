@@ -152,7 +152,7 @@ ${renderMore(corrections.length)}
       : html`<strong>${
           comparison.differences.length === 0
             ? 'Everything in the file is already recorded.'
-            : 'All records of the file exist already. The import cannot remove the differences.'
+            : 'All invoices in the file exist already. The import cannot remove the differences.'
         }</strong>`
   }
 <button name="step" value="edit">Change the options</button> <a class="button" href="${PATH}">Choose another file</a></p>
