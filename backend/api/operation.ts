@@ -37,8 +37,8 @@ export interface Services {
 }
 
 /**
- * The account and the object of a call. They are known before the key is read from the database: the account is in the
- * principal that the gateway forwards, which a backend has signed.
+ * What is known of a call before its key has been checked: the account, from the principal (which a backend has
+ * signed), and the object, from the path. `begin` needs nothing else to start reading.
  */
 export interface Target {
   readonly accountId: string

@@ -97,7 +97,7 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** Returns the command unchanged; the types of its values are derived from its declaration. */
+/** Returns the command. The types of the values that `run` receives follow from the declared arguments and options. */
 export function defineCommand<
   const A extends readonly string[],
   const O extends Readonly<Record<string, Option>>,

@@ -91,7 +91,7 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
   }
 }
 
-/** The maximum number of compiled statements of one list. It has one for each combination of filters and `variant`. */
+/** The maximum number of compiled statements of one list: one for each combination of filters and `variant`. */
 const PAGE_STATEMENTS_MAX = 500
 
 /**

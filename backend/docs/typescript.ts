@@ -32,7 +32,7 @@ ${[...paths].map(([path, ofPath]) => renderPath(path, ofPath)).join('\n')}
 
 /** The body of each event. */
 export interface webhooks {
-${events.map(({ name, body }) => `  '${name}': ${contentType(body, '  ')}`).join('\n')}
+${events.map(({ name, body }) => `  '${name}': ${typeOfContent(body, '  ')}`).join('\n')}
 }
 
 /** Any event that your webhook endpoint receives. */
@@ -68,9 +68,9 @@ function renderOperation({ parameters, body, responses }: DocumentedOperation): 
   const requestBody =
     body === undefined
       ? 'requestBody?: never'
-      : `requestBody: { content: { '${body.mediaType}': ${contentType(body, '      ')} } }`
+      : `requestBody: { content: { '${body.mediaType}': ${typeOfContent(body, '      ')} } }`
   const rendered = responses.map(({ status, content }) => {
-    const type = content && `'${content.mediaType}': ${contentType(content, '        ')}`
+    const type = content && `'${content.mediaType}': ${typeOfContent(content, '        ')}`
     return `        ${status}: { headers: Record<string, unknown>; content: { ${type ?? ''} } }`
   })
   return `{
@@ -96,7 +96,7 @@ function renderParameters(location: string, parameters: readonly Parameter[]): s
   return `        ${location}${isOptional ? '?' : ''}: {\n${members.join('\n')}\n        }`
 }
 
-function contentType(content: Content | undefined, indent: string): string {
+function typeOfContent(content: Content | undefined, indent: string): string {
   return content === undefined ? 'never' : typeOf(content.schema, indent)
 }
 

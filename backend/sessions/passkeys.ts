@@ -41,7 +41,7 @@ export async function addPasskey(
   // Without the lock, two concurrent requests could both add a first passkey, and the user could keep the recovery
   // codes that the later request has replaced.
   const user = await lockUser(tx, userId)
-  const isFirstFactor = !(await hasSecondFactor(tx, user))
+  const hadSecondFactor = await hasSecondFactor(tx, user)
   if ((await listPasskeys(tx, userId)).length >= PASSKEYS_MAX) {
     throw new Problem(
       'second_factor_conflict',
@@ -69,9 +69,9 @@ export async function addPasskey(
   const factor = { kind: 'passkey', name: passkey.name } as const
   await recordFactorAction(tx, user, 'user.passkey_added', passkey.name, actionContext)
   await notifyOfAddedFactor(tx, user, factor, actionContext)
-  const recoveryCodes = isFirstFactor
-    ? await regenerateRecoveryCodes(tx, userId, actionContext.now)
-    : undefined
+  const recoveryCodes = hadSecondFactor
+    ? undefined
+    : await regenerateRecoveryCodes(tx, userId, actionContext.now)
   return { passkey, recoveryCodes }
 }
 

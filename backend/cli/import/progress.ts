@@ -115,7 +115,7 @@ export function renderProgress(state: ProgressState): string {
   if (total !== undefined && rate > 0 && done < total) {
     parts.push(`${formatDuration(Math.max((total - done) / rate, minSecondsLeft))} left`)
   }
-  // The reason comes first, because a narrow terminal cuts off the end.
+  // The reason comes first, because the end of the line is cut off on a narrow terminal.
   if (wait !== undefined)
     parts.unshift(`${wait.reason}, continues in ${formatDuration(wait.seconds)};`)
   return parts.join('  ')

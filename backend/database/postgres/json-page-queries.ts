@@ -40,10 +40,10 @@ export class JsonPageQueries {
     const large = new Set(
       fields.filter(({ dataTypeID }) => dataTypeID === INT8).map(({ name }) => name),
     )
-    const values = columns.map(
+    const expressions = columns.map(
       (name) => `json_agg(found."${name}"${large.has(name) ? '::text' : ''})::text`,
     )
-    const text = `select ${values} from (${sql}) as found`
+    const text = `select ${expressions} from (${sql}) as found`
     // In the compiled code, `values` are the values by column, and `index` is the index of the row.
     const toRow = compileRow<unknown[][]>(columns, (at) => `values[${at}][index]`)
     this.#queries.set(sql, { columns, large, text, toRow })

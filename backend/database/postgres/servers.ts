@@ -26,7 +26,7 @@ export function parseServers(
       `${setting} has target_session_attrs=${attributes}, but the service needs the server that accepts writes: use read-write`,
     ])
   }
-  // The driver does not support this parameter: `Primary` finds the server that accepts writes.
+  // The driver does not support this parameter. Instead, primary.ts finds the server that accepts writes.
   parameters.delete('target_session_attrs')
   const suffix = parameters.size === 0 ? path : `${path}?${parameters}`
   const [first = '', ...others] = hosts.split(',').map((host) => scheme + user + host + suffix)

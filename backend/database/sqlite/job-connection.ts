@@ -1,8 +1,8 @@
 /**
- * The connection of one job of the writer. A prepared write that returns no rows is deferred until a
- * statement may depend on it or the job ends. It then runs together with the other deferred writes
- * (write-batches.ts), because a round trip to SQLite's thread takes longer than most writes. If a deferred
- * write fails, the statement that caused the write to run throws the error of the write, and the job fails.
+ * The connection of one job, which is the work of one caller's transaction (see writer.ts). A prepared write that
+ * returns no rows is deferred until a statement may depend on it or the job ends. It then runs together with the other
+ * deferred writes (write-batches.ts), because a round trip to SQLite's thread takes longer than most writes. If a
+ * deferred write fails, the statement that caused the write to run throws the error of the write, and the job fails.
  *
  * The savepoint with which a job is undone is created before its first write. A job whose writes all run as one
  * statement at its end needs no savepoint, because a statement that fails has no effect.
@@ -94,8 +94,8 @@ export class JobConnection implements DatabaseConnection {
   }
 
   /**
-   * Returns the writes that are still deferred, combined if possible, once the job has ended. Throws the error of the
-   * first write that failed.
+   * Called when the work of the job has ended. Returns the writes that are still deferred, combined if possible. Throws
+   * if a write that was deferred has failed.
    */
   async takeDeferred(): Promise<readonly CompiledQuery[]> {
     await this.#written
@@ -103,8 +103,8 @@ export class JobConnection implements DatabaseConnection {
     return this.#batches.combine(this.#deferred.splice(0))
   }
 
-  /** Runs the last statements of the job. */
-  async write(statements: readonly CompiledQuery[]): Promise<void> {
+  /** Runs the writes that `takeDeferred` returned. */
+  async runLastWrites(statements: readonly CompiledQuery[]): Promise<void> {
     if (statements.length > 1) await this.#beginWriting()
     for (const statement of statements) await this.#writer.executeQuery(statement)
   }

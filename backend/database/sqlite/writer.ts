@@ -162,7 +162,7 @@ export class Writer {
 /** Runs the job, then the writes that it has deferred. */
 async function runToItsEnd(job: Job, connection: JobConnection): Promise<() => void> {
   const settle = await job.run(connection)
-  await connection.write(await connection.takeDeferred())
+  await connection.runLastWrites(await connection.takeDeferred())
   return settle
 }
 
@@ -178,7 +178,7 @@ async function runToLastWrite(
   const settle = await job.run(connection)
   const statements = await connection.takeDeferred()
   if (statements.length === 1) lastWrites.push(...statements)
-  else await connection.write(statements)
+  else await connection.runLastWrites(statements)
   return settle
 }
 

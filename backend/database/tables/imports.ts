@@ -16,7 +16,7 @@ export interface ImportRecordRow {
   record_id: string
   account_id: string
   kind: 'customer' | 'invoice' | 'payment' | 'correction'
-  /** When a person undid the import of this record; null if the import was not undone. */
+  /** When the import of this record was taken back; null if it was not taken back. */
   taken_back_at: string | null
 }
 
