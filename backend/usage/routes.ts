@@ -33,6 +33,7 @@ const REPORT = Joi.object<UsageReport>({
     .items({
       key_id: keyId,
       hour: Joi.string().pattern(/^\d{4}-\d\d-\d\dT\d\d$/),
+      // 2 is for OPTIONS. The other calls to which a gateway responds itself get a 4xx or a 5xx.
       status_class: Joi.number().integer().min(2).max(5),
       calls: positiveInteger,
     }),

@@ -195,8 +195,8 @@ export class ConnectionMemory {
   }
 
   /**
-   * Sets how many bytes the connection uses in total. Returns false if there is no memory for them. Behind a
-   * proxy, `client` may differ from call to call.
+   * Sets how many bytes the connection uses in total. Returns false if there is no memory for them. `isKnown` is
+   * whether the key of the current or last call was cached. Behind a proxy, `client` may differ from call to call.
    */
   set(bytes: number, isKnown: boolean, client: Client): boolean {
     const partition = isKnown ? 'known' : 'unknown'

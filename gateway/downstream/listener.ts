@@ -61,8 +61,8 @@ const TLS_OPTIONS: SecureContextOptions = {
   secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
 }
 /**
- * With `allowHalfOpen`, a client that has closed its half of a connection can still receive a response, if it is ready
- * within `HALF_CLOSED_MS` (connection.ts).
+ * With `allowHalfOpen`, a client that has closed its half of a connection can still receive a response, if the response
+ * is ready within `HALF_CLOSED_MS` (connection.ts).
  */
 const SOCKET_OPTIONS = { allowHalfOpen: true, noDelay: true }
 
@@ -95,7 +95,7 @@ export class Listener {
    * `#acceptors` accept.
    */
   readonly #tls: TlsServer | undefined
-  /** The keys for TLS session tickets that all workers share; undefined if this process is the only one. */
+  /** The keys for TLS session tickets that all workers share; undefined if there are no workers. */
   #ticketKeys: Buffer | undefined
   /** Handshakes by the id of their connection. */
   readonly #handshakes = new Map<string, Handshake>()
@@ -219,7 +219,7 @@ export class Listener {
     const id = connectionIdOf(socket)
     const handshake = this.#handshakes.get(id)
     this.#handshakes.delete(id)
-    // The client has closed the connection in the meantime.
+    // Without a handshake, the client has closed the connection in the meantime.
     if (handshake === undefined) return void socket.destroy()
     const { address, peer } = handshake
     const connection = new Connection(socket, { address, peer }, this.#connectionContext)

@@ -41,7 +41,7 @@ export function highestStage(stages: readonly LadderStage[]): LadderStage {
   return STAGES.findLast((stage) => stages.includes(stage)) ?? 'courtesy'
 }
 
-/** Whether a person must approve the stage. A message with such a stage contains no invoice at another stage. */
+/** Whether a person must approve the messages of this stage. All invoices of such a message are at this stage. */
 export function needsApproval(stage: LadderStage): boolean {
   return stage === 'firm' || stage === 'final'
 }
@@ -56,7 +56,7 @@ export function readLadder(text: string | null): Ladder | undefined {
   return { ...DEFAULT_LADDER, ...stored }
 }
 
-/** Returns the ladder without other members, for storage. Throws `validation_failed` with all errors. */
+/** Returns the ladder to store, which has no members but the stages. Throws `validation_failed` with all errors. */
 export function checkLadder(ladder: Ladder): Ladder {
   const errors = findLadderErrors(ladder)
   if (errors.length > 0) throw fieldErrorsProblem(errors)

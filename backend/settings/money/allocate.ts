@@ -61,8 +61,8 @@ const action: MoneyAction<LoadedPayment, AllocateInput, Reallocated> = {
   flash: 'payment_allocated',
   undo: ({ payment, allocatedInvoiceIds }, _done, allocations) => {
     const ids = allocations.map(({ invoiceId }) => invoiceId)
-    // Undo would remove all that the payment pays of the invoices in `ids`. If the payment already paid a part of one
-    // of these invoices before this action, no undo is offered.
+    // Undo takes back the whole allocation of the payment to each invoice in `ids`. If a part of such an
+    // allocation is older than this action, undo would take back too much, so no undo is offered.
     if (ids.some((id) => allocatedInvoiceIds.includes(id))) return undefined
     const fields = allocations.flatMap(({ invoiceId, amount }) => [
       ['allocations/invoice_id', invoiceId] as const,

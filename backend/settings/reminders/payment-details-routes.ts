@@ -31,8 +31,8 @@ const PATH = '/settings/payment-details'
 const ADMINS_ONLY = 'Only an Admin can change how customers pay.'
 
 /**
- * Texts that concurrent edits of two persons replace only together: a part of one bank account and a part of another
- * would lead payments astray.
+ * The units of `combineTexts`. If two persons change the same unit at the same time, the second person must confirm the
+ * change. Otherwise, the result could combine parts of two bank accounts, and payments would go astray.
  */
 const TEXTS_EDITED_TOGETHER = [
   ['account_holder', 'account_number', 'bank_code', 'bank_name'],
@@ -55,7 +55,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     async handle({ session }, { database }) {
       const { read } = database
       const { id: accountId } = session.account
-      // The list of currencies without payment details is read from the account's totals.
+      // The currencies without payment details are read from the account's totals, which would otherwise be outdated.
       await updateAccountTotals(database, accountId)
       const [details, currenciesWithoutDetails, awaitingApproval] = await Promise.all([
         readPaymentDetails(read, accountId),
