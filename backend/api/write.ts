@@ -151,7 +151,7 @@ function checkMediaType(headers: Headers): void {
   )
 }
 
-/** Accepts a bare key, or the quoted string of the IETF draft. */
+/** Accepts the key as it is, or as a quoted string, as the IETF draft of the header `Idempotency-Key` requires. */
 function readIdempotencyKey(
   headers: Headers,
   presence: 'required' | 'optional',

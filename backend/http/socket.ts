@@ -20,7 +20,7 @@ export async function removeStaleSocket(path: string): Promise<void> {
   await unlink(path)
 }
 
-/** Lets the group connect as well, because a new socket accepts its owner only. */
+/** Lets the group of a new socket connect. Until then, only the socket's owner can connect. */
 export async function openSocketToGroup(path: string): Promise<void> {
   await chmod(path, SOCKET_MODE)
 }

@@ -1,11 +1,14 @@
-/** The CSRF token of a session, which only the pages of this session contain. */
+/**
+ * The CSRF token of a browser, derived from a secret in one of its cookies: the session token or, before the login, the
+ * login cookie. Only responses to this browser contain the token, so another site cannot make it send a valid form.
+ */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
-export function csrfTokenOf(sessionToken: string): string {
-  return createHmac('sha256', sessionToken).update('csrf').digest('base64url')
+export function csrfTokenOf(cookieSecret: string): string {
+  return createHmac('sha256', cookieSecret).update('csrf').digest('base64url')
 }
 
-export function isCsrfToken(given: string, sessionToken: string): boolean {
-  const [a, b] = [Buffer.from(given), Buffer.from(csrfTokenOf(sessionToken))]
+export function isCsrfToken(given: string, cookieSecret: string): boolean {
+  const [a, b] = [Buffer.from(given), Buffer.from(csrfTokenOf(cookieSecret))]
   return a.length === b.length && timingSafeEqual(a, b)
 }

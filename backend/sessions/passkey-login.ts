@@ -169,7 +169,8 @@ async function findPasskey(
 
 /**
  * Whether the user of the passkey may log in with it. The response contains the id of the user as `userHandle`. The
- * browser may omit it only if the passkey is the second factor, because the password has then identified the user.
+ * browser may omit it only if the passkey is the second factor, because the password has then identified the user:
+ * `userId` is the user whose password was entered, and undefined without a password.
  */
 function isUsable(
   { user }: PasskeyOfUser,

@@ -1,7 +1,7 @@
 /**
  * Hashes passwords with argon2id in the PHC string format. Hashing is expensive by design. Therefore only one hash is
- * computed at a time, with a short queue; if the queue is full, logins are rejected with 503. Without this, a flood of
- * logins could occupy the threads that payments need.
+ * computed at a time, with a short queue; if the queue is full, logins and other operations that need a hash are
+ * rejected with 503. Without this, a flood of logins could occupy the threads that payments need.
  */
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -35,7 +35,7 @@ export interface Passwords {
   hash(password: string): Promise<string>
   /** For an unknown user, `stored` is undefined. The result is then false after the same time. */
   verify(stored: string | undefined, password: string): Promise<boolean>
-  /** Whether new hashes have other parameters. The hash should then be replaced at the next login. */
+  /** Whether new hashes have other parameters than `stored`, which should then be replaced at the next login. */
   isOutdated(stored: string): boolean
 }
 

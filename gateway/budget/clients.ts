@@ -16,6 +16,7 @@ export class Client {
   readonly isLimited: boolean
   /** The number of open connections, including those in their TLS handshake. */
   connections = 0
+  /** The number of connections whose TLS handshake is in progress. */
   handshakes = 0
   readonly bytes: Record<PartitionName, number> = { known: 0, unknown: 0 }
 
@@ -46,8 +47,8 @@ export class Clients {
   }
 
   /**
-   * Deletes the client if it has no connections and uses no memory. A client that was deleted before may have been
-   * replaced by another object, which stays.
+   * Deletes the client if it has no connections and uses no memory. If the client was deleted before, `of` may have
+   * created another `Client` for its network since then; that one is not deleted.
    */
   deleteIfUnused(client: Client): void {
     const isCurrent = this.#byNetwork.get(client.network) === client

@@ -22,7 +22,7 @@ export interface RawRequestHead {
   readonly target: string
   /** e.g. `1.1` */
   readonly version: string
-  /** Names in lower case and values alternate. */
+  /** Names, which are in lower case, alternate with values. */
   readonly fields: readonly string[]
 }
 

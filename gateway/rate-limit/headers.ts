@@ -1,6 +1,6 @@
 /**
- * The headers that show clients their rate limit: `X-RateLimit-*`, those of the IETF draft, and
- * `Retry-After`.
+ * The headers that show clients their rate limit: `X-RateLimit-*`, `RateLimit-Policy` and `RateLimit` (an IETF draft),
+ * and `Retry-After`.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Allowance, secondsToReset, WINDOW_MS } from './limiter.ts'

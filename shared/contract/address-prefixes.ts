@@ -77,8 +77,9 @@ function contains({ network, mask }: Prefix, words: readonly number[]): boolean 
 }
 
 /**
- * Returns undefined unless the text is an address in its usual form. `010.0.0.1` and `10.1` are rejected. With
- * `allowsZone`, an IPv6 address may have a zone, such as `fe80::1%eth0`.
+ * Returns the 32-bit words of an address: one for IPv4 and for an IPv4-mapped IPv6 address, otherwise four. Returns
+ * undefined unless the text is an address in its usual form: `010.0.0.1` and `10.1` are rejected. With `allowsZone`, an
+ * IPv6 address may have a zone, such as `fe80::1%eth0`.
  */
 function wordsOf(text: string, { allowsZone = false } = {}): readonly number[] | undefined {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return [toWord(ipaddr.IPv4.parse(text).octets, 8)]
@@ -97,7 +98,10 @@ function toWord(parts: readonly number[], bitsOfPart: number): number {
   return parts.reduce((word, part) => word * 2 ** bitsOfPart + part, 0)
 }
 
-/** Returns NaN for text that is not a length. Comparisons with NaN are false, so callers negate them to reject it. */
+/**
+ * Returns NaN for text that is not a length. Every comparison with NaN is false, so callers write `!(length <= max)`
+ * instead of `length > max`, which would accept NaN.
+ */
 function lengthOf(text: string): number {
   return /^\d{1,3}$/.test(text) ? Number(text) : Number.NaN
 }
