@@ -34,7 +34,7 @@ export const debtorCommands: readonly Command[] = [
       name: textOption('N', 'The name of the customer.'),
       email: textOption(
         'E',
-        'The address that reminders are sent to. If mail to it has bounced, run debtors clear-contact as well.',
+        'The address that reminders are sent to. If mail to the old or the new address has bounced, run debtors clear-contact as well.',
       ),
       phone: textOption('P', 'The phone number in E.164 form, e.g. +31205550142.'),
       language: textOption('L', 'The language of mails to the customer, as a BCP 47 tag, e.g. nl.'),
