@@ -14,7 +14,10 @@ const PNG_SIGNATURE_BYTES = 8
 const PNG_CHUNK_OVERHEAD_BYTES = 12
 
 export interface Picture {
-  /** The picture with its metadata. Fill bytes of a JPEG (see `segmentsOf`) and bytes after its end are omitted. */
+  /**
+   * The picture with its metadata, in which the caller finds its orientation. Of a JPEG, fill bytes (see `segmentsOf`)
+   * and bytes after the end marker are omitted.
+   */
   readonly whole: Buffer
   readonly withoutMetadata: Buffer
 }
@@ -64,8 +67,9 @@ interface Segment {
 }
 
 /**
- * Fill bytes, any number of which may precede a marker, are omitted, because the package `image-size` cannot read them.
- * Fill bytes after image data remain, because `image-size` stops reading before the image data.
+ * Fill bytes, any number of which may precede a marker, are omitted, because the package `image-size`, with which the
+ * caller determines the size of the picture, cannot read them. Fill bytes after image data remain, because `image-size`
+ * stops reading before the image data.
  */
 function segmentsOf(content: Buffer): Segment[] | undefined {
   const segments: Segment[] = []

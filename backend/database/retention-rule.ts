@@ -8,8 +8,8 @@ export interface RetentionRule {
   readonly subject: string
   /**
    * Returns at most one batch of expired rows, the oldest first; empty if there are none. `last` is the last row of the
-   * previous batch: the search begins at the time in its age column. Otherwise, each batch would skip the same rows
-   * again: those that are kept although they are old, and on PostgreSQL those that were deleted since the last vacuum.
+   * previous batch: the search begins at the time in its age column. Otherwise, each search would have to skip the same
+   * rows again: rows that are kept although they are old, and on PostgreSQL rows deleted since the last vacuum.
    */
   findExpired(read: Reader, now: Date, last?: RowKey): Promise<readonly RowKey[]>
   /**

@@ -79,8 +79,8 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     debtorId: filters.debtor_id,
     otherFilters: [filters.invoice_id],
   })
-  // With one of these filters, few messages match, and the indexes of stage, status and channel would match more. With
-  // filters by both status and stage, the index of status matches fewer messages than the index of stage.
+  // With a filter by debtor or invoice, few messages match, and the indexes of stage, status and channel would match
+  // more. With filters by both status and stage, the index of status matches fewer messages than the index of stage.
   const selective = [filters.debtor_id, filters.invoice_id]
   const usesChannelIndex =
     isRare(variant.channel) && mayUseIndexOf(page, 'channel', { noIndexIfFilteredBy: selective })

@@ -30,7 +30,10 @@ import {
   rescheduleUnapprovedMessages,
 } from './reschedule-messages.ts'
 
-/** Null removes the details. Throws the same problems as `setPaymentDetails` and `removePaymentDetails`. */
+/**
+ * If `input` is null, removes the details. Approved messages are sent as they were approved. Throws the same problems
+ * as `setPaymentDetails` and `removePaymentDetails`.
+ */
 export async function changePaymentDetails(
   tx: Transaction,
   accountId: string,
@@ -72,8 +75,8 @@ async function notifyOfPaymentDetails(
 }
 
 /**
- * Null restores the default. Approved messages are sent as they were approved. Throws the same problems as
- * `setWording`.
+ * If `input` is null, restores the default. Approved messages are sent as they were approved. Throws the same problems
+ * as `setWording`.
  */
 export async function changeWording(
   tx: Transaction,
@@ -130,8 +133,8 @@ export async function changeDebtorDetails(
 }
 
 /**
- * Null makes the account's name the sender's name again. Approved messages are sent as they were approved. Throws the
- * same problems as `setSenderName`.
+ * If `name` is null, the account's name becomes the sender's name again. Approved messages are sent as they were
+ * approved. Throws the same problems as `setSenderName`.
  */
 export async function changeSenderName(
   tx: Transaction,
@@ -144,7 +147,7 @@ export async function changeSenderName(
 }
 
 /**
- * Null removes the logo. Approved messages are sent as they were approved. Throws the same problems as
+ * If `content` is null, removes the logo. Approved messages are sent as they were approved. Throws the same problems as
  * `setLogo`.
  */
 export async function changeLogo(

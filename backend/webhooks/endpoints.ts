@@ -24,7 +24,10 @@ const DESCRIPTION_LENGTH_MAX = 200
 /** How long deliveries are signed with both secrets after a rotation. */
 const OVERLAP_MS = 24 * 3_600_000
 
-/** Nothing is sent before `hold_until`, because the receiver is overloaded or unavailable. */
+/**
+ * The values of an endpoint that has not failed recently, and to which deliveries may be sent immediately. While its
+ * receiver is overloaded or has requested a delay, nothing is sent before the time in `hold_until`.
+ */
 const NO_FAILURES_OR_DELAY = { failing_since: null, hold_until: null }
 
 export interface EndpointSettings {
@@ -115,7 +118,7 @@ export async function updateEndpoint(
 
 /**
  * Pauses an endpoint. Events that are recorded meanwhile wait until the endpoint is resumed. Throws `Problem`
- * `webhook_endpoint_disabled`.
+ * `webhook_endpoint_disabled` for a disabled endpoint, which receives no events anyway.
  */
 export async function pauseEndpoint(
   tx: Transaction,

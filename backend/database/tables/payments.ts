@@ -5,6 +5,7 @@ export interface PaymentRow {
   id: string
   account_id: string
   debtor_id: string
+  /** All amounts are in minor units of the currency, e.g. in cents. */
   amount: number
   currency: string
   /** The part that is not allocated to invoices: money on account. */
