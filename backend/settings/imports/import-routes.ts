@@ -1,4 +1,7 @@
-/** The routes that import a CSV file: check the file, compare it with the account, record it in steps, and report. */
+/**
+ * The routes that import a CSV file: check the file, compare it with the account's records, record what is missing in
+ * steps, and report the result of each step.
+ */
 import { createId } from '../../../shared/contract/id.ts'
 import { getAccount } from '../../accounts/accounts.ts'
 import type { Reader } from '../../database/tables.ts'
@@ -67,7 +70,7 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
     }
   }
   const importId = fields.text('import_id') || createId('imp')
-  await rejectImportOfOtherAccount(deps.database.read, account.id, importId)
+  await checkImportId(deps.database.read, account.id, importId)
   const result = await recordStep({
     ...{ database: deps.database, clock: deps.clock, ledger, fileName: form.fileName, importId },
     importContext: { account, chaseOverdue: form.chaseOverdue, actionContext },
@@ -75,7 +78,7 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
   })
   // The form on the page of the previous step contains how many records the import had recorded by then.
   const recordedBefore = Math.max(0, fields.number('recorded') || 0)
-  // Invoices that were already overdue when they were created, and about which no reminders are sent.
+  // Invoices that were past due when they were created: no reminders are sent until a person resumes the reminders.
   const oldInvoices = await readOldInvoices(deps.database.read, account.id)
   return {
     json: { ...represent(result), ...representStep(result) },
@@ -84,12 +87,11 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
   }
 }
 
-/** Throws `not_found` for text that is no id of an import, and for an import of another account. */
-async function rejectImportOfOtherAccount(
-  reader: Reader,
-  accountId: string,
-  importId: string,
-): Promise<void> {
+/**
+ * Throws `not_found` for a text that is not in the format of an import's id, and for the id of an import of another
+ * account. The import itself need not exist yet: its first step creates it.
+ */
+async function checkImportId(reader: Reader, accountId: string, importId: string): Promise<void> {
   if (!/^imp_[0-9A-HJKMNP-TV-Z]{26}$/.test(importId)) notFound('import', importId)
   const row = await findImport(reader, importId)
   if (row !== undefined && row.account_id !== accountId) notFound('import', importId)

@@ -38,7 +38,7 @@ export interface ComparedFile {
 }
 
 export interface StepResult extends ComparedFile {
-  /** Records that this step created or changed. */
+  /** How many records this step created and, in `corrected`, how many existing records it changed. */
   readonly recorded: {
     readonly customers: number
     readonly invoices: number

@@ -14,8 +14,9 @@ export async function getKey(reader: Reader, { account }: Session, id: string): 
 }
 
 /**
- * Throws `key_already_issued` if the form was already submitted, e.g. because of a double click or a reload. A request
- * without a `submission`, e.g. of a script, is not recorded.
+ * Records that the form with the id `submission` has issued the key in `row`. Throws `key_already_issued` if the form
+ * was already submitted, e.g. because of a double click or a reload. Does nothing for a request without a `submission`,
+ * such as the request of a script.
  */
 export async function recordSubmission(
   tx: Transaction,

@@ -24,7 +24,7 @@ const BACK = html`<p class="back"><a href="/settings/login-details">Your login</
 export interface SecondFactorView {
   readonly session: Session
   readonly passkeys: readonly PasskeyRow[]
-  /** Undefined if passkeys cannot be added. */
+  /** Undefined if passkeys cannot be added, because the service has no host name (see `relyingPartyOf`). */
   readonly party: RelyingParty | undefined
   readonly now: Date
 }

@@ -140,7 +140,8 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
     invalid('currency', 'The currency must be a three-letter ISO 4217 code, e.g. EUR.')
   }
   const text = fields.text('amount')
-  // For an invalid text, `readAmountText` returns the end of the sentence that says why.
+  // JSON contains the amount in minor units, e.g. 12500. A form contains the text that a person entered, e.g. 125.00.
+  // If this text is invalid, `readAmountText` returns the end of the sentence that says why.
   const amountOrFault = fields.isJson && text !== '' ? Number(text) : readAmountText(text, currency)
   if (typeof amountOrFault === 'string') {
     invalid('amount', text.trim() === '' ? 'Enter the amount.' : `The amount ${amountOrFault}.`)
@@ -176,8 +177,8 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
     ...payment,
     // The form has no field `allow_overpayment`, so the errors of invoices that would be overpaid must not propose it.
     allowOverpayment: undefined,
-    // The form promises that an unallocated rest stays on account, whatever the account's setting `apply_credit` is. If
-    // `put_to` is omitted, which only scripts can do, this setting decides.
+    // The form promises that the unallocated part of the payment stays on account, whatever the account's setting
+    // `apply_credit` is. If `put_to` is omitted, which only scripts can do, this setting decides.
     ignoresApplyCredit: fields.text('put_to') !== '',
     ...(putTo === 'oldest_first' && { target }),
   }

@@ -255,6 +255,7 @@ function renderInvoices(invoices: PreviewedMessage['invoices']): Html {
   return html`<span translate="no">${first.number}${second && `, ${second.number}`}</span>${invoices.length > 2 && ` and ${invoices.length - 2} more`}`
 }
 
+/** Returns the amounts that the reminder demands, without the part `onAccount`, which money on account covers. */
 function sumsOf(invoices: PreviewedMessage['invoices']): [currency: string, amount: number][] {
   const sums = new Map<string, number>()
   for (const { currency, amountDue, onAccount = 0 } of invoices) {
