@@ -39,15 +39,18 @@ export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): S
   return new Socket(options).on('close', () => accepted.destroy()).resume()
 }
 
-/** Returns a listener that passes the bytes of a socket to `read`, and pauses the socket after `BYTES_PER_TURN`. */
+/**
+ * Returns a listener that passes the bytes of a socket to `read`. After `BYTES_PER_TURN` bytes, the listener pauses the
+ * socket until the next turn of the event loop.
+ */
 function inTurns(read: (bytes: Buffer) => void) {
-  let bytesOfTurn = 0
+  let bytesSincePause = 0
   return function readPart(this: Socket, bytes: Buffer): void {
-    bytesOfTurn += bytes.length
+    bytesSincePause += bytes.length
     read(bytes)
     // A socket that `read` has paused must stay paused until its reader resumes it.
-    if (bytesOfTurn < BYTES_PER_TURN || this.isPaused()) return
-    bytesOfTurn = 0
+    if (bytesSincePause < BYTES_PER_TURN || this.isPaused()) return
+    bytesSincePause = 0
     this.pause()
     setImmediate(() => this.resume())
   }

@@ -53,9 +53,10 @@ export class BodyReceiver {
   }
 
   /**
-   * Begins to receive the body of a call. The caller must pass all bytes that arrive to `read`. Rejects with
-   * `Http1Error` if the body is malformed, with `Problem` 503 if memory is used up, with the reason of `call.abort` if
-   * the call is aborted, and with the error that is passed to `fail`.
+   * Begins to receive the body of a call. The caller must pass all bytes that arrive to `read`. Resolves with the body,
+   * or with `tooLarge` as soon as the body is known to exceed `limits`. Rejects with `Http1Error` if the body is
+   * malformed, with `Problem` 503 if memory is used up, with the reason of `call.abort` if the call is aborted, and
+   * with the error that is passed to `fail`.
    */
   receive(call: Call, framing: BodyFraming, limits: BodyLimits, deadline: number): Promise<Body> {
     return new Promise((resolve, reject) => {
@@ -81,8 +82,8 @@ export class BodyReceiver {
   }
 
   /**
-   * Returns the bytes after the body: all bytes if no body is being received, and undefined if the body has not
-   * ended yet or was rejected.
+   * Returns the bytes after the body: all bytes if no body is being received, none if the body is too large, and
+   * undefined if the body has not ended yet or was rejected.
    */
   read(bytes: Buffer): Buffer | undefined {
     const pending = this.#pending

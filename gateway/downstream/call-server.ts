@@ -151,7 +151,8 @@ export class CallServer {
 
   /**
    * Whether the connection closes after this response, e.g. because it is unknown where the next request begins, or
-   * because the gateway is draining. If the connection stays open, this drops a request body that was not read.
+   * because the gateway is draining. If the connection stays open, this function also drops a request body that was not
+   * read, because the next request begins after this body.
    */
   #isLast(
     { record: { head }, sentContinue }: Call,

@@ -32,8 +32,8 @@ export class HeadBuffer extends GrowingBuffer {
   }
 
   /**
-   * Called if `takeHead` has returned undefined. Marks the buffered bytes as searched, except the last three: the end
-   * of the head may begin there.
+   * Called if `takeHead` has returned undefined, after the caller has checked the beginning of the head for errors.
+   * Marks the buffered bytes as searched, except the last three: the end of the head may begin there.
    */
   markSearched(): void {
     this.#searchedLength = Math.max(0, this.bytes.length - (END_OF_HEAD.length - 1))

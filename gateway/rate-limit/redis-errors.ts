@@ -10,8 +10,9 @@ export class RedisTimeout extends Error {}
 export class RedisReplyLost extends Error {}
 
 /**
- * Errors with which the server rejects a command without executing it. Errors that concern one counter are
- * handled by the script itself.
+ * Errors with which the server rejects a command without executing it. Errors that concern only one counter are not in
+ * this list, because the script handles them. An error that occurs after the script has counted some calls begins with
+ * `PARTIAL`, which is not in this list either.
  */
 const REJECTED_BY_SERVER =
   /^(OOM|LOADING|READONLY|BUSY|NOSCRIPT|MISCONF|NOREPLICAS|CLUSTERDOWN|MASTERDOWN|TRYAGAIN|MOVED|ASK|NOAUTH|NOPERM|WRONGPASS|DENIED)\b/

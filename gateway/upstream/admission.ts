@@ -86,7 +86,10 @@ export class Admission {
   readonly #waitMs: number
   readonly #connections: AdmissionOptions['connections']
   readonly #queue = new FairQueue<WaitingCall>()
-  /** When each admitted call that is not yet released was admitted. Calls are released in about this order. */
+  /**
+   * The times at which the admitted calls that are not yet released were admitted. `release` removes the first time,
+   * because calls are released in about the order in which they were admitted.
+   */
   readonly #admittedAt: number[] = []
   /** The time from which the age of the queue is measured, see `BURST_MS`. */
   #queueBeganAt = Number.NEGATIVE_INFINITY
@@ -172,7 +175,10 @@ export class Admission {
     return reserved < 0 ? this.#admittedAt.length : reserved
   }
 
-  /** Whether a call that has arrived may be queued. If it may not, also records the overload. */
+  /**
+   * Whether a call that has arrived may be queued. If it may not, also records the overload, unless the only reason is
+   * that a burst exceeds `BURST_MAX`.
+   */
   #mayWait(keyId: string, now: number): boolean {
     // Each key is a flow of the queue. Between two calls of this key, every other waiting key is served at most once.
     const turns = (this.#queue.lengthOf(keyId) + 1) * this.#queue.flowCount
