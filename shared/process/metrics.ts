@@ -133,8 +133,8 @@ export function readVersion(): string {
 }
 
 /**
- * Caches the result of `read` for `ms` milliseconds. Concurrent callers share one read, so that many scrapes
- * cause no more load than one.
+ * Calls `read` at most once every `ms` milliseconds. All callers get the promise that `read` last returned, even if
+ * this promise rejects. Many scrapes therefore cause no more load than one.
  */
 export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
   let latest: Promise<T> | undefined

@@ -46,7 +46,7 @@ export async function listenForOperations(options: OperationsOptions): Promise<O
       // The client closed its connection while it was sending a log level.
       if (request.destroyed && !request.complete) return
       const { method, url } = request
-      // Errors are counted by URL. The number of URLs is bounded, because `serve` fails only at known ones.
+      // Repeated errors are counted by URL. `serve` fails only at known URLs, so the number of counters is bounded.
       collapsingLog.error(
         `${url}`,
         { method, url, err },
