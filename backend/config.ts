@@ -86,6 +86,7 @@ function readSecrets(directory: string, environment: Environment): Environment {
   return Object.fromEntries(secrets.filter(([name]) => !environment[`${name}_FILE`]))
 }
 
+/** Removes empty variables. Like absent variables, they do not override `secrets.env`. */
 function withoutEmpty(environment: Environment): Environment {
   return Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
 }

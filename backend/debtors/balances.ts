@@ -7,7 +7,7 @@ import { prepared } from '../database/prepared.ts'
 /** The balance of a debtor in one currency; never summed across currencies. */
 export interface Balance {
   readonly currency: string
-  /** The amount due on open invoices (see `INVOICE_IS_OPEN`). Like the other two sums, it is at most `SUM_MAX`. */
+  /** The amount due on open invoices (see `INVOICE_IS_OPEN`). All three sums are capped (see `cappedSum`). */
   outstanding: number
   /** The part of `outstanding` that is past its due date. */
   overdue: number

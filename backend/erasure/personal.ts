@@ -54,6 +54,7 @@ export function factsWithoutPersonalData(text: string): string {
 
 type Members = Readonly<Record<string, unknown>>
 
+/** A text without members, such as `null` or `{}`, is returned unchanged. */
 function rewrite(text: string, change: (members: Members) => Members): string {
   const members = membersOf(JSON.parse(text))
   return Object.keys(members).length === 0 ? text : JSON.stringify(change(members))

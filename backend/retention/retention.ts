@@ -56,7 +56,7 @@ const RULES: readonly RetentionRule[] = [
   ruleByAge('invitations', { key: ['id'], age: 'expires_at', keptMs: 30 * DAY_MS }),
   // A form can be submitted only during the session that showed it, which is shorter than a day.
   ruleByAge('key_submissions', { key: ['submission'], age: 'created_at', keptMs: DAY_MS }),
-  // This rule comes before the rule for notices, because the rows of the outbox reference them.
+  // This rule comes before the rule for notices, because rows of the outbox reference notices.
   ruleByAge('mail_outbox', { key: ['id'], age: 'created_at', keptMs: 60 * DAY_MS }),
   ruleByAge('notices', { key: ['id'], age: 'created_at', keptMs: 90 * DAY_MS }),
   // These rows identify mails that are received twice. No mail server sends a mail again after this time.

@@ -71,7 +71,8 @@ function byEndpointId({ delivery: a }: Outcome, { delivery: b }: Outcome): numbe
 
 /**
  * Reads the endpoint, and locks its row if the outcomes may change it. Without the lock, two workers with failures at
- * the same time would both disable the endpoint. Most attempts succeed, and change nothing about the endpoint.
+ * the same time would both disable the endpoint. Most attempts succeed and change nothing about the endpoint, so they
+ * need no lock.
  */
 async function readEndpoint(
   tx: Transaction,

@@ -1,8 +1,8 @@
 /**
  * The connections for transactions. While all are in use, transactions wait in a queue for each account, and a
- * connection that becomes free goes to the waiting account that uses the fewest. An account whose transactions take
- * long, or wait for each other, therefore soon leaves connections to the other accounts, but may use all connections if
- * no other account needs one.
+ * connection that becomes free goes to the waiting account that uses the fewest connections. An account whose
+ * transactions take long, or wait for each other, therefore soon leaves connections to the other accounts, but may use
+ * all connections if no other account needs one.
  */
 import type pg from 'pg'
 import { type CollapsingLog, createCollapsingLog } from '../../../shared/process/collapsing-log.ts'

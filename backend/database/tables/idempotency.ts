@@ -9,7 +9,7 @@ export interface IdempotencyRow {
   /** The operation's id in the OpenAPI document, e.g. `createPayment`, or the name of an action in Settings. */
   operation: string
   key: string
-  /** SHA-256 of operation and body (or form), base64url. A repeated request must have the same. */
+  /** SHA-256 of operation and body (or form), base64url. A repeated request must have the same fingerprint. */
   fingerprint: string
   /** The id of the record that the request created or changed. */
   resource_id: string

@@ -101,10 +101,13 @@ interface NextMessage {
 interface NextStep {
   readonly invoice: InvoiceToPlan
   readonly fields: ChasingFields
-  /** The next message to plan; absent if there is none, if a message is waiting, or if e.g. a pause must end first. */
+  /**
+   * The next message to plan; absent if there is none, e.g. because a message is waiting, because a pause must end
+   * first, or because it is already logged that the message is blocked.
+   */
   readonly next?: NextMessage
-  /** The time before which no planning is needed. */
-  readonly planAgainAt?: Date
+  /** The end of the invoice's pause; absent if the invoice is not paused, or if only a person can end the pause. */
+  readonly pausedUntil?: Date
 }
 
 export function planDebtor(debtor: DebtorToPlan, now: Date): Plan {
@@ -125,8 +128,8 @@ export function planDebtor(debtor: DebtorToPlan, now: Date): Plan {
     const blocked = debtor.refusal?.reason ?? (next && approvalBlockOf(next.stage))
     return [invoice.id, { ...fields, chasing_blocked_reason: blocked ?? null }] as const
   })
-  const planTimes = nextSteps.flatMap(({ invoice, next, planAgainAt }) => {
-    if (planAgainAt !== undefined) return [planAgainAt.getTime()]
+  const planTimes = nextSteps.flatMap(({ invoice, next, pausedUntil }) => {
+    if (pausedUntil !== undefined) return [pausedUntil.getTime()]
     // An invoice that is due, but not planned, is planned after the message that is now scheduled has been sent.
     return next === undefined || planned.has(invoice.id) || next.slot <= now
       ? []
@@ -154,6 +157,7 @@ function nextStepOf(invoice: InvoiceToPlan, debtor: DebtorToPlan, now: Date): Ne
       fields: { ...active, chasing_next_stage: null, chasing_next_action_at: null },
     }
   }
+  // The stage of a courtesy is stored and shown as null.
   const stage = next.stage === 'courtesy' ? null : next.stage
   if (refusal !== undefined && invoice.chasing_blocked_reason === refusal.reason) {
     // The block has already been logged, and must not be logged again.
@@ -206,7 +210,7 @@ function nextStepIfNotChased(
     // While an invoice is paused, this time is the end of the pause; null if only a person can end it.
     const until = invoice.chasing_next_action_at
     if (until === null) return { invoice, fields }
-    if (until > now.toISOString()) return { invoice, fields, planAgainAt: new Date(until) }
+    if (until > now.toISOString()) return { invoice, fields, pausedUntil: new Date(until) }
   }
   if (chaseFrom === null || invoice.due_date >= chaseFrom) return undefined
   return {

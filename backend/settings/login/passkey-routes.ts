@@ -32,6 +32,7 @@ export function requireRelyingParty({
   )
 }
 
+/** A challenge for adding a passkey is valid only for the user and the session that requested it. */
 const challengeScopeOf = ({ token, user }: Session) =>
   ({ purpose: 'add', browserSecret: token, userId: user.id }) as const
 

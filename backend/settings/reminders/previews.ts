@@ -24,7 +24,7 @@ interface Computation {
   readonly preview: Promise<Preview>
   /** Undefined while the computation runs. */
   result: Preview | undefined
-  /** The result of the computation before; undefined as soon as this computation has a result. */
+  /** The result of the previous computation with the same key; undefined as soon as this computation has a result. */
   previous: Preview | undefined
   readonly startedAt: Date
 }
@@ -74,15 +74,16 @@ export function createPreviews(): Previews {
     return computation
   }
 
-  function isFresh({ result, startedAt }: Computation, now: Date): boolean {
-    return result === undefined || now.getTime() - startedAt.getTime() < CACHED_MS
+  function isCurrent({ result, startedAt }: Computation, now: Date): boolean {
+    const isRunning = result === undefined
+    return isRunning || now.getTime() - startedAt.getTime() < CACHED_MS
   }
 
   return {
     async get(key, now, waitMs, compute) {
       const known = computations.get(key)
       const computation =
-        known !== undefined && isFresh(known, now) ? known : start(key, now, compute)
+        known !== undefined && isCurrent(known, now) ? known : start(key, now, compute)
       const timer = new AbortController()
       const timeout = delay(waitMs, undefined, { signal: timer.signal })
       try {

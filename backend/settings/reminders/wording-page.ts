@@ -30,7 +30,8 @@ export function nameOfWording({ stage, language }: WordingKey): string {
   return `${stage}-${language}`
 }
 
-export const WORDING_WORDS: Readonly<Record<WordingField | 'invoice', string>> = {
+/** The labels of the fields of the form. `invoice` is the field for the invoice that the preview shows. */
+export const FIELD_LABELS: Readonly<Record<WordingField | 'invoice', string>> = {
   subject: 'Subject',
   greeting: 'Greeting',
   opening: 'Before the invoice',
@@ -146,7 +147,7 @@ ${
 }
 
 function field(name: WordingField, problem: Problem | undefined, input: Html): Html {
-  return html`<div class="field"><label for="${name}">${WORDING_WORDS[name]}</label>
+  return html`<div class="field"><label for="${name}">${FIELD_LABELS[name]}</label>
 ${input}
 <p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFieldFaults(problem, name)}</div>`
 }

@@ -42,11 +42,11 @@ import {
 import type { Response } from '../shell/response.ts'
 import { WORDING_PREVIEW_PATH } from '../shell/security-headers.ts'
 import {
+  FIELD_LABELS,
   nameOfWording,
   renderPreviewFaults,
   renderWording,
   renderWordings,
-  WORDING_WORDS,
 } from './wording-page.ts'
 
 const PATH = '/settings/wording'
@@ -161,7 +161,7 @@ export const wordingPages: readonly SessionPage[] = [
       } catch (error) {
         // The faults are shown only in the iframe, so that the page around it keeps the entered texts.
         if (request.wantsJson || !(error instanceof Problem) || error.status !== 422) throw error
-        const labeled = withFieldLabels(error, WORDING_WORDS)
+        const labeled = withFieldLabels(error, FIELD_LABELS)
         const details = faultsOf(labeled).map(({ detail }) => detail)
         return { status: 422, document: renderPreviewFaults(details) }
       }
@@ -200,7 +200,7 @@ export const wordingPages: readonly SessionPage[] = [
 async function rerender(request: SessionRequest, problem: Problem, deps: SettingsDeps) {
   if (problem.status !== 422 && problem.status !== 429) return undefined
   const view = await readSentView(request, deps)
-  const labeled = withFieldLabels(problem, WORDING_WORDS)
+  const labeled = withFieldLabels(problem, FIELD_LABELS)
   return (frame: Parameters<typeof renderWording>[0]) => renderWording(frame, view, labeled)
 }
 

@@ -75,8 +75,8 @@ export function storeErrorFrame(request: Request, session: Session): void {
 const COOKIES = new WeakMap<Request, string>()
 
 /**
- * If the request fails, its error response sets `cookie`, which contains the session's new token. Otherwise, the
- * browser would be logged out, because its token is no longer valid.
+ * If the request fails, its error response sets `cookie`, which contains the session's new token. Without this cookie,
+ * the browser would be logged out, because the token that it already has is no longer valid.
  */
 export function storeErrorCookie(request: Request, cookie: string): void {
   COOKIES.set(request, cookie)
