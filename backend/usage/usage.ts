@@ -21,7 +21,7 @@ const DAY_MS = 24 * HOUR_MS
 /** The days of the longest chart, including the current day. */
 const USAGE_DAYS = 30
 
-/** A call to which the backend has responded. */
+/** A call to which the backend has responded. Calls that a gateway rejects are counted by `usage-reports.ts`. */
 export interface CountedCall {
   readonly keyId: string
   readonly status: number
