@@ -73,7 +73,7 @@ export function daysBetween(from: string, to: string): number {
   return (Date.parse(`${to}T00:00:00Z`) - Date.parse(`${from}T00:00:00Z`)) / DAY_MS
 }
 
-/** The first instant of the date in the time zone, even if the clocks skip midnight. */
+/** The first instant of the date in the time zone; if the clocks are set forward at midnight, the time after it. */
 export function startOfDay(date: string, timezone: string): Date {
   return instantOf(date, 0, timezone)
 }

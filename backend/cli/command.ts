@@ -88,7 +88,7 @@ export const ACCOUNT = {
 export const REASON = {
   type: 'string',
   required: true,
-  value: 'R',
+  value: 'REASON',
   description: 'The reason, which the audit log records.',
 } as const
 

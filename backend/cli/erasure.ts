@@ -13,7 +13,7 @@ export const erasureCommands: readonly Command[] = [
       reason: {
         type: 'string',
         required: true,
-        value: 'R',
+        value: 'REASON',
         description:
           'The reason. The audit log keeps it permanently, so it must contain no personal data.',
       },

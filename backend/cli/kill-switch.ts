@@ -36,11 +36,11 @@ export const killSwitchCommands: readonly Command[] = [
   defineCommand({
     name: 'kill-switch off',
     summary:
-      'Release the kill switch: reminders that are due are planned anew and sent in each customer’s business hours; the first may be sent within a minute. Messages that were suppressed are not sent.',
+      'Release the kill switch: for reminders that are due, new messages are planned, and sent in each customer’s business hours; the first may be sent within a minute. Messages that were suppressed stay suppressed.',
     arguments: [],
     options: {
       // Releasing the switch needs no reason.
-      reason: { type: 'string', value: 'R', description: REASON.description },
+      reason: { type: 'string', value: 'REASON', description: REASON.description },
       account,
     },
     run: ({ reason, account: id }, context) => change(context, id, { on: false, reason }),

@@ -22,7 +22,7 @@ export const userCommands: readonly Command[] = [
       role: {
         type: 'string',
         required: true,
-        value: 'R',
+        value: 'ROLE',
         description: `The role: ${ROLES.join(' or ')}.`,
       },
       'password-stdin': {

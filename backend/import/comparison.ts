@@ -13,7 +13,7 @@ import {
 import type { InvoiceRecord, PaymentRecord, ServiceRecords } from './records.ts'
 
 /** A row of the file of which the service does not have the invoice, the payment or both. */
-export interface RowToRecord {
+export interface RowWithMissingRecords {
   readonly invoice: LedgerInvoice
   /** The id of the invoice in the service; undefined if the service does not have the invoice. */
   readonly invoiceId: string | undefined
@@ -41,7 +41,7 @@ export interface Totals {
 export interface Comparison {
   /** The customers that the service does not have, if an invoice of theirs is missing too. */
   readonly missingCustomers: readonly LedgerCustomer[]
-  readonly incompleteRows: readonly RowToRecord[]
+  readonly rowsWithMissingRecords: readonly RowWithMissingRecords[]
   readonly differences: readonly Difference[]
   /** The totals by currency. The sums of the service include only records that are also in the file. */
   readonly totals: ReadonlyMap<string, { readonly file: Totals; readonly service: Totals }>
@@ -59,7 +59,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
   const findRecord = invoiceFinder(records.invoices)
   const payments = new Map(records.payments.map((payment) => [payment.external_id, payment]))
 
-  const incompleteRows: RowToRecord[] = []
+  const rowsWithMissingRecords: RowWithMissingRecords[] = []
   const differences: Difference[] = []
   const totals = new Map<string, { file: Totals; service: Totals }>()
   const found = new Set<string>()
@@ -89,11 +89,11 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
     const paymentMissing =
       settled && payment === undefined && !invoiceDifferences.some(preventsPayment)
     if (record === undefined || paymentMissing) {
-      incompleteRows.push({ invoice, invoiceId: record?.id, paymentMissing })
+      rowsWithMissingRecords.push({ invoice, invoiceId: record?.id, paymentMissing })
     }
   }
   const customersOfMissingInvoices = new Set(
-    incompleteRows.flatMap(({ invoice, invoiceId }) =>
+    rowsWithMissingRecords.flatMap(({ invoice, invoiceId }) =>
       invoiceId === undefined ? [invoice.customerExternalId] : [],
     ),
   )
@@ -102,7 +102,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
       ({ externalId }) =>
         !debtorExternalIds.has(externalId) && customersOfMissingInvoices.has(externalId),
     ),
-    incompleteRows,
+    rowsWithMissingRecords,
     differences,
     totals,
     otherInvoices: records.invoices.length - found.size,
@@ -129,11 +129,11 @@ export function invoiceFinder(
 }
 
 /** Counts the records that the service does not have. */
-export function countMissing({ missingCustomers, incompleteRows }: Comparison) {
+export function countMissing({ missingCustomers, rowsWithMissingRecords }: Comparison) {
   return {
     customers: missingCustomers.length,
-    invoices: incompleteRows.filter(({ invoiceId }) => invoiceId === undefined).length,
-    payments: incompleteRows.filter(({ paymentMissing }) => paymentMissing).length,
+    invoices: rowsWithMissingRecords.filter(({ invoiceId }) => invoiceId === undefined).length,
+    payments: rowsWithMissingRecords.filter(({ paymentMissing }) => paymentMissing).length,
   }
 }
 

@@ -14,7 +14,7 @@ import { changeDebtorDetails } from '../reminders/reminder-content.ts'
 import { validateBody } from '../validation/body.ts'
 import type { KnownCustomer } from './account-records.ts'
 import { debtorBodyOf, invoiceBodyOf, paymentBodyOf } from './bodies.ts'
-import { invoiceFinder, type RowToRecord } from './comparison.ts'
+import { invoiceFinder, type RowWithMissingRecords } from './comparison.ts'
 import type { LedgerCustomer, LedgerInvoice } from './ledger.ts'
 import type { InvoiceRecord } from './records.ts'
 import type { ImportedRecord } from './take-back-plan.ts'
@@ -49,10 +49,10 @@ export async function recordCustomer(
  * Throws `duplicate_external_id`, `duplicate_invoice_number`, `debtor_not_found`, and the problems of a
  * payment.
  */
-export async function recordIncompleteRow(
+export async function createMissingRecords(
   tx: Transaction,
   { account, actionContext, chaseOverdue }: ImportContext,
-  { invoice, invoiceId, paymentMissing }: RowToRecord,
+  { invoice, invoiceId, paymentMissing }: RowWithMissingRecords,
 ): Promise<ImportedRecord[]> {
   const { id: accountId, timezone } = account
   const { now, actor } = actionContext
@@ -123,8 +123,8 @@ export function findCorrections(
   const dueDateCorrections = invoices.flatMap((invoice): FoundCorrection[] => {
     const record = findRecord(invoice)
     const { dueOn } = invoice
-    // Only an invoice with the external id that an import gives it is changed. `findRecord` may also have found one
-    // with another external id, by its id or its number.
+    // Only an invoice with the external id of the row is changed. `findRecord` may also have found an invoice with
+    // another external id: by the service's id, which exported lists contain, or by its number.
     if (record?.external_id !== invoice.externalId) return []
     const isOpen = record?.status === 'open' || record?.status === 'partially_paid'
     if (!isOpen || dueOn === undefined) return []

@@ -23,7 +23,7 @@ import {
 const NUMBER_LENGTH_MAX = 64
 
 /**
- * Records in the audit log that a user takes the import back, with the number of records of each kind in `steps`. The
+ * Writes to the audit log that a user takes the import back, with the number of records of each kind in `steps`. The
  * changes of the records have their own entries. Taking back a large import takes several requests, of which only the
  * first writes an entry.
  */
@@ -44,8 +44,8 @@ export async function auditTakeBack(
 }
 
 /**
- * Whether `steps` continue the action of the last entry about the import: the entry has the same actor, and has counted
- * enough records to include those in `steps`, in addition to those that were taken back since.
+ * Whether `steps` are the rest of an action that has an entry already: the last entry about the import has the same
+ * actor and counts at least as many records as there are in `steps` and have been taken back since the entry.
  */
 async function isContinued(
   tx: Transaction,

@@ -14,12 +14,12 @@ import { normalizeEmail } from '../users/users.ts'
 const WINDOW_MS = 15 * 60_000
 
 /**
- * The clocks of two backends are assumed to differ by at most this time. A larger difference is usually noticed: each
- * backend rejects the requests of a gateway whose clock differs by more than a minute. If a window has more than
+ * How much the clocks of two backends of one gateway can differ, since each backend rejects the requests of a gateway
+ * whose clock differs by more than a minute. If a window has more than
  * `WINDOW_MS` and this time left, a clock was set back after the window had begun, and the window no longer applies.
  * Without this rule, no further guess would be accepted until the clock has reached the time of the last guess again.
  */
-const CLOCKS_DIFFER_MS_MAX = 60_000
+const CLOCKS_DIFFER_MS_MAX = 2 * 60_000
 
 /** How many guesses per subject and per IP address are accepted in one window, which begins with the first guess. */
 const GUESSES_MAX = 10

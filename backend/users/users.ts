@@ -216,8 +216,8 @@ export async function checkStillAdmin(
 }
 
 /**
- * Throws `last_admin` if the user is the only active Admin of the account: without an Admin, nobody could issue keys or
- * appoint an Admin.
+ * Throws `last_admin` if the user is the only active Admin of the account: without an Admin, only an operator could
+ * issue keys or create an Admin.
  */
 async function requireOtherAdmin(tx: Transaction, user: UserRow): Promise<void> {
   if (user.role !== 'admin' || user.status !== 'active') return

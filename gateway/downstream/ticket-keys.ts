@@ -6,9 +6,9 @@ import cluster, { type Worker } from 'node:cluster'
 import { randomBytes } from 'node:crypto'
 
 /**
- * How long the keys are used. An attacker who obtains the keys can decrypt recorded TLS 1.2 sessions that were resumed
- * with tickets. The shorter the lifetime, the fewer sessions are affected. A client whose ticket was encrypted with
- * former keys makes a full handshake again.
+ * How long the keys are used. An attacker who obtains the keys can decrypt recorded TLS 1.2 sessions in which a ticket
+ * was issued or used. The shorter the lifetime, the fewer sessions are affected. A client whose ticket was encrypted
+ * with former keys makes a full handshake again.
  */
 const LIFETIME_MS = 3_600_000
 /** The total length of the keys, which Node requires. */

@@ -6,6 +6,7 @@ import type { InternalResponse } from './internal-request.ts'
 import type { BackendPool } from './pool.ts'
 
 export interface ConnectionPools {
+  /** Connections for calls of the API. Pages use `Backend.agent`. */
   readonly calls: BackendPool
   /** Separate connections for internal requests, so that these do not wait for calls. */
   readonly internal: BackendPool
@@ -36,14 +37,17 @@ export interface Backends {
   /** The number of backends that are known at present. */
   readonly size: number
   /**
-   * Counts the connections for calls of all backends to which the next call may be sent. `size` is the number of these
-   * connections, and `free` is the number of those that no call uses or awaits. Both include connections that are not
-   * open yet.
+   * Counts the connections for calls to those backends to which the next call may be sent. In the result, `size` is the
+   * number of these connections, and `free` is the number of those that no call uses or awaits. Both include
+   * connections that are not open yet.
    */
   connections(): { readonly size: number; readonly free: number }
   /** Sets the function that is called when a connection for calls may have become free. */
   onFree(listener: () => void): void
-  /** The maximum number of pages that are loaded at the same time. Each backend has this many connections for pages. */
+  /**
+   * The maximum number of pages that are loaded at the same time, from all backends together. Each backend has this
+   * many connections for pages, so a page never waits for a connection.
+   */
   readonly concurrentPagesMax: number
   /**
    * Returns the backend to send the next request to. Returns `excluded` only if there is no other. Throws
@@ -54,14 +58,17 @@ export interface Backends {
   recordResult(backend: Backend, result: { readonly isFailed: boolean }): void
   /** The number of times that each backend was ejected (see `backend-health.ts`), by URL. */
   readonly ejections: ReadonlyMap<string, number>
-  /** Records that a backend refused a connection. */
+  /** Records that no connection to the backend could be opened. */
   markUnreachable(backend: Backend): void
   /**
-   * Sends a small signed JSON request, which must be idempotent, because it may be sent several times. If it fails
-   * before its deadline and there are other backends, it is sent once more, to another backend. In addition, the first
-   * attempt is aborted and repeated, on another backend if there is one, in two cases: its backend misses a readiness
-   * probe while another backend is ready; or its backend responds to a probe, but has not responded to the request for
-   * 2 seconds.
+   * Sends a small signed JSON request, which must be idempotent, because it may be sent several times:
+   *
+   * - If no connection to a backend can be opened, the next backend is tried, until all were tried.
+   * - If an attempt fails before its deadline, the request is sent once more, to another backend if there is one.
+   * - The first attempt is aborted, and the request sent again, to another backend if there is one, if its backend
+   *   misses
+   *   a readiness probe while another backend is ready, or responds to a probe but has not responded to the request for
+   *   2 seconds.
    */
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */

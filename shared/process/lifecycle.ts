@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util'
 import { createLogger, exitAfterFlush, LOG_LEVELS, type Logger } from './log.ts'
 import {
   describeSettings,
-  findSuspectVariables,
+  findPossiblyMistypedVariables,
   fraction,
   httpUrl,
   integer,
@@ -143,7 +143,7 @@ function createReload<S extends Schema>(
       if (ignored.length > 0)
         log.warn({ settings: ignored }, 'changed settings take effect after a restart')
       log.info({ changed: changed.filter((name) => reloadable.includes(name)) }, 'reloaded')
-      // Ignored settings keep their current values here, so that each reload reports them until the restart.
+      // For ignored settings, `current` keeps the values in use, so that each reload reports them until the restart.
       current = { ...fresh, ...Object.fromEntries(ignored.map((name) => [name, current[name]])) }
     } catch (error) {
       log.error({ err: error }, 'settings not reloaded: the previous settings stay in use')
@@ -204,7 +204,7 @@ function readCommandLine<S extends Schema>(options: ProcessOptions<S>): Settings
     const settings = readAllSettings(options)
     const notes = [...check(settings)]
     if (values['check-config']) {
-      for (const name of findSuspectVariables(schema, process.env)) {
+      for (const name of findPossiblyMistypedVariables(schema, process.env)) {
         // OpenTelemetry's packages read more variables than our settings name.
         if (!name.startsWith('OTEL_')) notes.push(`${name} is not a setting of this process.`)
       }

@@ -88,10 +88,10 @@ function isVariableOf(schema: Record<string, Setting<unknown>>, name: string): b
 
 /**
  * Returns the variables that are not settings, but begin with the first word of a setting, such as `REDIS_`.
- * They may be mistyped, or belong to another process. `readSettings` rejects only those with the prefix of
- * this process.
+ * They may be mistyped, or belong to another process, so they are only reported. `readSettings` rejects
+ * those with the prefix of this process.
  */
-export function findSuspectVariables(
+export function findPossiblyMistypedVariables(
   schema: Record<string, Setting<unknown>>,
   environment: Environment,
 ): string[] {

@@ -127,7 +127,7 @@ async function postAll(
   { api, concurrency, chaseOverdue, progress }: ImportOptions,
   before: Comparison,
 ): Promise<ImportOutcome> {
-  const { missingCustomers: customers, incompleteRows: rows } = before
+  const { missingCustomers: customers, rowsWithMissingRecords: rows } = before
   const missing = countMissing(before)
   const total = missing.customers + missing.invoices + missing.payments
   let done = 0

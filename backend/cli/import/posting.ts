@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { debtorBodyOf, invoiceBodyOf, paymentBodyOf } from '../../import/bodies.ts'
-import type { RowToRecord } from '../../import/comparison.ts'
+import type { RowWithMissingRecords } from '../../import/comparison.ts'
 import type { LedgerCustomer } from '../../import/ledger.ts'
 import { type Api, type ApiResponse, ImportStopped, type Json } from './api.ts'
 
@@ -29,7 +29,7 @@ export interface PostingOptions {
   /** The customers to create. */
   readonly customers: readonly LedgerCustomer[]
   /** The rows of the file whose invoice or payment the service does not have. */
-  readonly rows: readonly RowToRecord[]
+  readonly rows: readonly RowWithMissingRecords[]
   /** The number of concurrent requests. */
   readonly concurrency: number
   /** Whether invoices that are already past due are chased. */

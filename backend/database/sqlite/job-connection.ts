@@ -104,7 +104,7 @@ export class JobConnection implements DatabaseConnection {
   }
 
   /** Runs the writes that `takeDeferred` returned. */
-  async runLastWrites(statements: readonly CompiledQuery[]): Promise<void> {
+  async runDeferredWrites(statements: readonly CompiledQuery[]): Promise<void> {
     if (statements.length > 1) await this.#beginWriting()
     for (const statement of statements) await this.#writer.executeQuery(statement)
   }

@@ -170,8 +170,8 @@ export class SqliteReaders implements DatabaseConnection {
   async #query(reader: ReaderConnection, sql: string, isPage: boolean, reads: readonly Read[]) {
     const { distinct, distinctIndexes } = distinctReads(reads.map(({ parameters }) => parameters))
     const [first = []] = distinct
-    // A statement for several lists of parameters serves any number of them, so 2 means several. A statement for pages
-    // contains a subquery for each page, so each number of pages needs a statement of its own.
+    // The statement is reused for reads with the same `count`. A statement for pages contains a subquery for each page,
+    // so `count` is the number of pages. Any other statement serves one read (1), or any larger number of reads (2).
     const count = isPage ? distinct.length : Math.min(distinct.length, 2)
     const { sql: text, toRow } =
       this.#statements.get(cacheKey(sql, count)) ??
@@ -190,7 +190,7 @@ export class SqliteReaders implements DatabaseConnection {
 
   /**
    * Makes the statement that returns the rows as JSON. `count` is the number of pages in the statement; for other
-   * reads, 1 means one list of parameters, and 2 means several.
+   * reads, 1 means the parameters of one read, and 2 means those of several.
    */
   async #makeStatement(
     reader: ReaderConnection,

@@ -260,9 +260,9 @@ export class WriteQueue {
   #recordDurations(outcomes: readonly JobOutcome<QueuedJob>[]): void {
     for (const [key, ofAccount] of Map.groupBy(outcomes, ({ job }) => keyOf(job.accountId))) {
       const mean = ofAccount.reduce((sum, { ms }) => sum + ms, 0) / ofAccount.length
-      // Jobs that ran at the same time are each assigned an equal share of the time, so a slow job among many looks
-      // fast. The expected time therefore never falls so far that more than twice as many jobs would run together next
-      // time.
+      // Jobs that ran at the same time are each assigned a share of the time, so a slow job among many looks fast. An
+      // expected time below `JOB_MS_INITIAL` therefore falls only so far that at most twice as many jobs will run
+      // together next time.
       const previous = this.#jobMs.get(key) ?? JOB_MS_INITIAL
       const min = Math.min(JOB_MS_INITIAL, previous, SLOW_MS / (2 * outcomes.length))
       this.#jobMs.set(key, Math.max(mean, min))

@@ -123,7 +123,7 @@ export class Writer {
       return created
     }
     const timeShare = shareTime(jobs.length)
-    const lastWrites: CompiledQuery[] = []
+    const deferredWrites: CompiledQuery[] = []
     let mustRepeat = false
     const runJob = async (job: J) => {
       const connection = new JobConnection({
@@ -132,13 +132,15 @@ export class Writer {
         batches: this.#batches,
         createSavepoint,
       })
-      const [outcome] = await Promise.allSettled([runToLastWrite(job, connection, lastWrites)])
+      const [outcome] = await Promise.allSettled([
+        runToDeferredWrites(job, connection, deferredWrites),
+      ])
       if (outcome.status === 'rejected' && connection.hasWritten) mustRepeat = true
       return outcomeOf(job, outcome, timeShare())
     }
     const outcomes = await Promise.all(jobs.map(runJob))
     this.#assertNoFault()
-    const statements = this.#batches.combineJobs(lastWrites)
+    const statements = this.#batches.combineJobs(deferredWrites)
     // A single statement needs no savepoint, because it has no effect if it fails.
     if (!mustRepeat && statements.length > 1) await createSavepoint()
     for (const statement of statements) mustRepeat ||= await this.#fails(statement)
@@ -162,23 +164,23 @@ export class Writer {
 /** Runs the job, then the writes that it has deferred. */
 async function runToItsEnd(job: Job, connection: JobConnection): Promise<() => void> {
   const settle = await job.run(connection)
-  await connection.runLastWrites(await connection.takeDeferred())
+  await connection.runDeferredWrites(await connection.takeDeferred())
   return settle
 }
 
 /**
- * Runs the job, then the writes that it has deferred. If these are a single statement, it is added to `lastWrites`
- * instead of being run, so that it can be combined with the last writes of other jobs.
+ * Runs the job, then the writes that it has deferred. If these are a single statement, it is added to `deferredWrites`
+ * instead of being run, so that it can be combined with the deferred writes of other jobs.
  */
-async function runToLastWrite(
+async function runToDeferredWrites(
   job: Job,
   connection: JobConnection,
-  lastWrites: CompiledQuery[],
+  deferredWrites: CompiledQuery[],
 ): Promise<() => void> {
   const settle = await job.run(connection)
   const statements = await connection.takeDeferred()
-  if (statements.length === 1) lastWrites.push(...statements)
-  else await connection.runLastWrites(statements)
+  if (statements.length === 1) deferredWrites.push(...statements)
+  else await connection.runDeferredWrites(statements)
   return settle
 }
 

@@ -11,7 +11,7 @@ export const AUDIT_LOG_PATH = '/settings/audit-log'
 
 /** The filters in the URL. */
 export type AuditQuery = {
-  /** The label of the actor. */
+  /** The actor as the column *Who* shows it: an e-mail address, or a name such as `operator`. */
   readonly actor: string | undefined
   readonly action: string | undefined
   readonly subject_id: string | undefined
@@ -40,7 +40,7 @@ ${
   rows.length === 0
     ? html`<div class="card empty"><p><strong>${isFiltered ? 'No entry matches the filters.' : 'There are no entries.'}</strong></p></div>`
     : html`<table class="keys log"><caption class="unseen">Audit log, newest first</caption>
-<thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Who</th><th scope="col">From</th></tr></thead>
+<thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Who</th><th scope="col">IP address</th></tr></thead>
 <tbody>${rows.map((row) => renderEntry(row, view))}</tbody></table>`
 }
 ${next !== null && renderNext(AUDIT_LOG_PATH, { ...query, limit, before: next }, 'Older')}`
@@ -53,18 +53,18 @@ function renderFilters({ query, people }: AuditView): Html {
 <datalist id="actors">${[...people.emails, 'operator'].map((label) => html`<option value="${label}"></option>`)}</datalist></span>
 <span class="row"><label for="action">What</label> <select id="action" name="action">${renderOption('', 'Everything', query.action)}
 ${ACTION_GROUPS.map(([group, actions]) => html`<optgroup label="${group}">${actions.map((action) => renderOption(action, auditWords({ action }), query.action))}</optgroup>`)}</select></span>
-<span class="row"><label for="created_since">From</label> <input id="created_since" name="created_since" type="date" value="${query.created_since}"></span>
+<span class="row"><label for="created_since">Since</label> <input id="created_since" name="created_since" type="date" value="${query.created_since}"></span>
 <span class="row"><label for="created_before">before</label> <input id="created_before" name="created_before" type="date" value="${query.created_before}"></span>
 <span class="row"><label for="subject_id">Record</label> <input id="subject_id" name="subject_id" value="${query.subject_id}" placeholder="ID, or address of its page" autocomplete="off" translate="no"></span>
 <button class="small">Filter</button> <a class="button small" href="${AUDIT_LOG_PATH}">Clear</a></form>
-${people.hasMore && html`<p class="hint">“Who” proposes only the newest ${people.emails.length} people. Enter the address of any other person from the list of <a href="/settings/people">people</a>.</p>`}`
+${people.hasMore && html`<p class="hint">“Who” proposes only the ${people.emails.length} people who were added last. To filter by another person, enter the e-mail address, which the page <a href="/settings/people">People</a> shows.</p>`}`
 }
 
 /**
- * The paths below `/settings` of the pages of records, by the prefix of their ids. Webhook endpoints are not linked,
- * because they can be deleted.
+ * The page of a record is `/settings/SEGMENT/ID`; these are the segments by the prefix of the id. Webhook endpoints are
+ * not linked, because they can be deleted.
  */
-const FOLDERS: ReadonlyMap<string, string> = new Map([
+const PAGE_SEGMENTS: ReadonlyMap<string, string> = new Map([
   ['deb', 'customers'],
   ['inv', 'invoices'],
   ['pay', 'payments'],
@@ -73,8 +73,8 @@ const FOLDERS: ReadonlyMap<string, string> = new Map([
 ])
 
 function subjectPath({ subject_id: id }: AuditRow): string | undefined {
-  const folder = FOLDERS.get(id?.split('_')[0] ?? '')
-  return folder === undefined ? undefined : `/settings/${folder}/${id}`
+  const segment = PAGE_SEGMENTS.get(id?.split('_')[0] ?? '')
+  return segment === undefined ? undefined : `/settings/${segment}/${id}`
 }
 
 function renderEntry(row: AuditRow, view: AuditView): Html {
@@ -85,5 +85,5 @@ function renderEntry(row: AuditRow, view: AuditView): Html {
 <td data-label="When">${timeAgo(row.created_at, view)}</td>
 <th scope="row" data-label="What">${path === undefined ? words : html`<a href="${path}">${words}</a>`}${detail !== '' && html`<span class="detail">${detail}</span>`}</th>
 <td data-label="Who" translate="no">${row.actor_label}</td>
-<td data-label="From" translate="no">${row.address ?? '–'}</td></tr>`
+<td data-label="IP address" translate="no">${row.address ?? '–'}</td></tr>`
 }

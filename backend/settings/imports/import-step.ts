@@ -13,11 +13,11 @@ import type { Ledger } from '../../import/ledger.ts'
 import { withIdsInService } from '../../import/literal-ids.ts'
 import {
   correctRecord,
+  createMissingRecords,
   type FoundCorrection,
   findCorrections,
   type ImportContext,
   recordCustomer,
-  recordIncompleteRow,
 } from '../../import/recording.ts'
 import type { ImportedRecord } from '../../import/take-back-plan.ts'
 import { startTimeLimit } from '../shell/page-request.ts'
@@ -107,14 +107,14 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
       recordCustomer(tx, importContext, customer),
     )
   }
-  for (const row of before.comparison.incompleteRows) {
+  for (const row of before.comparison.rowsWithMissingRecords) {
     const { invoice, invoiceId, paymentMissing } = row
     const record = `Line ${invoice.line}, invoice ${invoice.number}`
     const isNew = invoiceId === undefined
     await step.run(
       isNew ? 'invoices' : 'payments',
       record,
-      (tx) => recordIncompleteRow(tx, importContext, row),
+      (tx) => createMissingRecords(tx, importContext, row),
       isNew && paymentMissing ? 'payments' : undefined,
     )
   }

@@ -42,12 +42,12 @@ export const FIELD_LABELS: Readonly<Record<WordingField | 'invoice', string>> = 
 }
 
 const HINTS: Readonly<Record<WordingField, string>> = {
-  subject: 'Must contain {invoices}. Your name is added at the end.',
+  subject: 'Must contain {invoices}. The name of the sender is added at the end.',
   greeting: 'One line.',
   opening: 'For a reminder about one invoice. An empty line begins a new paragraph.',
   opening_several: 'For a reminder about several invoices.',
   closing: 'May be empty. After this text, the mail says where to send questions.',
-  sign_off: 'Your name follows on a line of its own.',
+  sign_off: 'The name of the sender follows on a line of its own.',
 }
 
 const VARIABLE_WORDS: Readonly<Record<Variable, string>> = {
@@ -56,7 +56,7 @@ const VARIABLE_WORDS: Readonly<Record<Variable, string>> = {
   amount: 'The amount that is still due, with its currency',
   due_date: 'The due date; for several invoices, the earliest due date',
   overdue: '“12 days overdue”; before the due date, “in 3 days”',
-  sender: 'Your name, as in the mail',
+  sender: 'The name of the sender',
 }
 
 interface WordingsView {
@@ -94,8 +94,8 @@ export interface WordingView {
   /** Whether the account has a wording of its own. */
   readonly isChanged: boolean
   /**
-   * Whether the values were sent, but not saved: `settings.js` then shows a preview of these values instead of the
-   * saved wording.
+   * Whether the form was submitted, but its values were rejected: `settings.js` then shows a preview of these values
+   * instead of the saved wording.
    */
   readonly isUnsaved: boolean
   /** The number of the invoice in the preview, or '' for a made-up invoice. */

@@ -116,6 +116,6 @@ t.test('the audit log proposes 200 people, and says if there are more', async (t
   matches(
     t,
     page.text,
-    /proposes only the newest 200 people.*<a href="\/settings\/people">people<\/a>/s,
+    /proposes only the 200 people who were added last.*<a href="\/settings\/people">People<\/a>/s,
   )
 })
