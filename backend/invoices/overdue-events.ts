@@ -1,7 +1,7 @@
 /**
  * Records `invoice.overdue` once for each invoice and due date, after the due date has ended in the account's time
- * zone. An invoice is marked as announced even if no endpoint is subscribed. Without this mark, a new endpoint would
- * first receive an event for every invoice that became overdue in past years.
+ * zone. The invoice is then marked (`overdue_announced`), even if no endpoint is subscribed. Without this mark, a new
+ * endpoint would first receive an event for every invoice that became overdue in past years.
  */
 import { type SqlBool, sql } from 'kysely'
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
@@ -28,7 +28,7 @@ export function startOverdueEvents({ database, clock, log }: WorkerDeps): Worker
     log,
     database,
     async round(signal) {
-      await announceOverdue({ database, log }, clock(), signal)
+      await recordOverdueEvents({ database, log }, clock(), signal)
       return undefined
     },
   })
@@ -40,7 +40,7 @@ export function startOverdueEvents({ database, clock, log }: WorkerDeps): Worker
  * thrown instead, and the next round processes all accounts again. If `signal` is aborted, the function stops after the
  * current transaction.
  */
-export async function announceOverdue(
+export async function recordOverdueEvents(
   { database, log }: Pick<WorkerDeps, 'database' | 'log'>,
   now: Date,
   signal?: AbortSignal,
@@ -48,7 +48,7 @@ export async function announceOverdue(
   const accounts = await database.read.selectFrom('accounts').select(['id', 'timezone']).execute()
   for (const account of accounts) {
     try {
-      await announceOverdueOf(database, account, now, signal)
+      await recordOverdueEventsOf(database, account, now, signal)
     } catch (error) {
       if (isRetryable(error)) throw error
       log.error({ err: error, account: account.id }, 'overdue invoices cannot be reported')
@@ -56,7 +56,7 @@ export async function announceOverdue(
   }
 }
 
-async function announceOverdueOf(
+async function recordOverdueEventsOf(
   database: Database,
   { id, timezone }: Pick<AccountRow, 'id' | 'timezone'>,
   now: Date,
@@ -68,11 +68,11 @@ async function announceOverdueOf(
     !signal?.aborted &&
     (await selectUnannounced(database.read, id, today, 1).execute()).length > 0
   ) {
-    await database.transaction((tx) => announceBatch(tx, id, today, now))
+    await database.transaction((tx) => recordBatch(tx, id, today, now))
   }
 }
 
-async function announceBatch(
+async function recordBatch(
   tx: Transaction,
   accountId: string,
   today: string,
@@ -81,7 +81,7 @@ async function announceBatch(
   const found = await selectUnannounced(tx, accountId, today, BATCH_MAX).execute()
   if (found.length === 0) return
   await lockDebtorsOf(tx, found)
-  // Before the lock was acquired, an invoice may have been changed, or announced by another backend.
+  // Before the lock was acquired, an invoice may have been changed, or another backend may have recorded its event.
   const ids = found.map(({ id }) => id)
   const rows = await selectUnannounced(tx, accountId, today, BATCH_MAX)
     .where('id', 'in', ids)

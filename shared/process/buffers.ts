@@ -48,6 +48,6 @@ function countAllocated(bytes: number): void {
   allocatedBytes += bytes
   if (allocatedBytes < COLLECT_AFTER_BYTES) return
   allocatedBytes = 0
-  // Undefined without the flag `--expose-gc`, see `gateway/main.ts`.
+  // `gc` is undefined without the flag `--expose-gc`, see `gateway/main.ts`.
   globalThis.gc?.({ type: 'minor' })
 }

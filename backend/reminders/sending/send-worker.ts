@@ -53,7 +53,7 @@ export interface SendWorkerDeps extends SendDeps {
    */
   readonly isOnlyBackend: boolean
   readonly pollMs?: number
-  readonly unavailableMs?: number
+  readonly unavailableRetryMs?: number
 }
 
 export function startSendWorker(deps: SendWorkerDeps): Worker {
@@ -63,7 +63,7 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
     log,
     isOnlyBackend,
     pollMs = POLL_MS,
-    unavailableMs = UNAVAILABLE_RETRY_MS,
+    unavailableRetryMs = UNAVAILABLE_RETRY_MS,
   } = deps
   let unavailableUntil: number | undefined
   return startListeningWorker({
@@ -84,8 +84,8 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
       if (waitMs > 0) return waitMs
       const concurrency = unavailableUntil === undefined ? IN_FLIGHT_MAX : 1
       const { isUnavailable, mayHaveMoreDue } = await sendRound(deps, concurrency, { signal })
-      unavailableUntil = isUnavailable ? performance.now() + unavailableMs : undefined
-      if (isUnavailable) return unavailableMs
+      unavailableUntil = isUnavailable ? performance.now() + unavailableRetryMs : undefined
+      if (isUnavailable) return unavailableRetryMs
       if (mayHaveMoreDue) return 0
       const now = clock()
       const next = await REMINDER_LEASES.findNextRun(database.read, now, pollMs)

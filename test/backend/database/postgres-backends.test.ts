@@ -13,7 +13,7 @@ import { eraseInTable, PERSONAL_TABLES } from '../../../backend/erasure/personal
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
 import { lockInvoice } from '../../../backend/invoices/actions.ts'
 import { createInvoice, findInvoice } from '../../../backend/invoices/invoices.ts'
-import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
+import { recordOverdueEvents } from '../../../backend/invoices/overdue-events.ts'
 import { countGuess } from '../../../backend/sessions/login-guesses.ts'
 import { changeRole, countActiveAdmins, createUser } from '../../../backend/users/users.ts'
 import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
@@ -172,7 +172,7 @@ t.test('background work changes no invoice while another backend changes its deb
   const personalTable = PERSONAL_TABLES.find(({ table }) => table === 'invoices')
   if (personalTable === undefined) throw new Error('no personal data of invoices is erased')
   for (const [name, work] of [
-    ['overdue events', () => announceOverdue({ database: second, log: SILENT }, NOW)],
+    ['overdue events', () => recordOverdueEvents({ database: second, log: SILENT }, NOW)],
     ['erasure', () => eraseInTable(second, personalTable, { accountId, debtorId: debtor.id }, NOW)],
   ] as const) {
     let isDone = false

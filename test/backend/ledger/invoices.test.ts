@@ -1,5 +1,5 @@
 import t from 'tap'
-import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
+import { recordOverdueEvents } from '../../../backend/invoices/overdue-events.ts'
 import { type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
@@ -321,7 +321,7 @@ t.test(
     // It is the 22nd in Tokyo.
     testAccount.backend.now = new Date('2026-11-21T20:00:00Z')
     await create([10, 25, 21, 22, 20])
-    await announceOverdue({ database, log: SILENT }, testAccount.backend.now)
+    await recordOverdueEvents({ database, log: SILENT }, testAccount.backend.now)
     await create([19, 21, 26, 15])
     const overdue = dueBefore('2026-11-22')
     t.equal(overdue.length, 6)

@@ -107,7 +107,7 @@ t.test('a worker detects when the mail server is available again', async (t) => 
     ...engine.deps,
     isOnlyBackend: true,
     pollMs: 5,
-    unavailableMs: 5,
+    unavailableRetryMs: 5,
   })
   t.teardown(() => worker.stop())
   await until(

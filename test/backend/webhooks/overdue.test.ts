@@ -1,5 +1,5 @@
 import t from 'tap'
-import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
+import { recordOverdueEvents } from '../../../backend/invoices/overdue-events.ts'
 import { openWebhooks, type Webhooks } from '../../fixtures/accounts/webhooks.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { recordLog } from '../../fixtures/recorded-log.ts'
@@ -77,11 +77,11 @@ t.test('an account whose time zone is unknown delays no other account', async (t
     tx.updateTable('accounts').set({ timezone: 'Mars/Olympus' }).where('id', 'in', ids).execute(),
   )
   const { log, lines } = recordLog<{ account: string; msg: string }>()
-  await announceOverdue({ database: backend.database, log }, backend.now)
+  await recordOverdueEvents({ database: backend.database, log }, backend.now)
   t.strictSame(await webhooks.eventTypes(), ['invoice.overdue'])
   t.strictSame(lines.map(({ account }) => account).sort(), ids.sort())
 })
 
 function announce({ testAccount: { backend } }: Webhooks): Promise<void> {
-  return announceOverdue({ database: backend.database, log: SILENT }, backend.now)
+  return recordOverdueEvents({ database: backend.database, log: SILENT }, backend.now)
 }
