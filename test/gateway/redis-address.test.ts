@@ -15,6 +15,8 @@ t.test('every form of REDIS_URL is parsed', async (t) => {
       'redis+unix:///run/redis.sock?username=gw&password=x%26y',
       { form: 'socket', username: 'gw', password: 'x&y' },
     ],
+    // Regression: an encoded % was rejected, and a + became a space.
+    ['unix:///run/redis.sock?password=a%25b+c', { form: 'socket', password: 'a%b+c' }],
     [
       'redis-sentinel://gw:a@s1,s2:26380/main?db=1&sentinel_password=b',
       {
