@@ -66,7 +66,7 @@ const env: NodeJS.ProcessEnv = {
   ...readSecretsOrExit(),
   ...process.env,
   DATA_DIR: dataDir,
-  // For the backend, see "Sizing" in docs/operations.md.
+  // The backend needs these two variables; "Sizing" in docs/operations.md says why.
   UV_THREADPOOL_SIZE: '16',
   MALLOC_MMAP_THRESHOLD_: '131072',
   ...ports,
@@ -88,7 +88,9 @@ const [demo, gatewayPort] = await Promise.all([
 fetch(`http://127.0.0.1:${gatewayPort}/docs`).catch(() => {})
 process.stdout.write(renderWelcome(`http://127.0.0.1:${gatewayPort}`, demo))
 
-/** Must be called only before any process is started, since it does not stop processes. */
+/**
+ * Must be called only before any process is started: unlike `stop`, it does not wait until the processes have ended.
+ */
 function exitWithError(reason: string): never {
   process.stderr.write(`${reason.trimEnd()}\n`)
   process.exit(2)

@@ -30,15 +30,16 @@ const INCOMPLETE =
 
 /**
  * A file that was not written to for this time is abandoned: a process that creates a file writes all the time, except
- * while it checks a backup. If a check took longer than this, the process would report that its file is missing.
+ * while it checks a backup. If a check took longer than this, another process could remove the file of the backup, and
+ * the backup would fail.
  */
 const ABANDONED_MS = 12 * 3_600_000
 
 /**
- * First removes the incomplete files that killed processes have left in the same directory, and reports these files to
- * `stderr`.
- * `write` receives the path of an empty file that only its owner can read, and fills it. Resolves with the number of
- * bytes. If `write` throws, or SIGINT, SIGTERM or SIGHUP ends the process, no file remains.
+ * Creates the file `path`, and resolves with the number of its bytes. `write` receives the path of an empty file that
+ * only its owner can read, and fills it; then this file gets the name `path`. If `write` throws, or SIGINT, SIGTERM or
+ * SIGHUP ends the process, no file remains. Before that, removes the incomplete files that killed processes have left
+ * in the same directory, and reports these files to `stderr`.
  */
 export async function createFile(
   path: string,

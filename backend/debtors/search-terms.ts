@@ -36,8 +36,8 @@ export function wordsOf(text: string): string[] {
 }
 
 /**
- * Returns the words as `wordsOf` returned them before migration 0042. Terms that a backend of an older version has
- * stored since are found only by these words.
+ * Returns the words as `wordsOf` returned them before migration 0042. During an upgrade and after a rollback, backends
+ * of older versions store terms that only these words find.
  */
 export function unfoldedWordsOf(text: string): string[] {
   return split(normalizeForSearch(text))

@@ -101,8 +101,8 @@ async function logSampleMessage(
       facts: JSON.stringify(facts),
       approved_hash: null,
       payment_digest: paymentDetailsDigest(shownDetails),
-      // The text is already written, so no send check is needed before the approval expires. The send check at this
-      // time suppresses the reminder if no Admin has decided by then.
+      // For a reminder that needs approval, the first send check writes the text, which is already written here. The
+      // next one runs at the end of the approval period, and suppresses the reminder if no Admin has decided by then.
       run_at: expiresAt,
       lease: null,
       attempts: 0,

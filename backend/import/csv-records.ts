@@ -30,8 +30,8 @@ const RECORD_LENGTH_MAX = 65_536
 /** The number of bytes that are parsed at a time. Parsing them takes some milliseconds. */
 const SLICE_BYTES = 8192
 /**
- * The maximum number of faults that are collected. It limits the work, because up to a whole row is read again after
- * each fault.
+ * The maximum number of faults that are collected. It limits the work, because parsing begins again on
+ * the next line after each fault, and this line may belong to a part of the row that has been parsed already.
  */
 const FAULTS_MAX = 100
 
@@ -98,7 +98,7 @@ async function readFrom(
       return null
     },
   })
-  // The parser is a stream that does not end until it is resumed, although nothing is read from it.
+  // The parser outputs nothing, but the stream does not end unless its output is read, as `resume` does.
   parser.resume()
   try {
     await pipeline(Readable.from(slicesOf(content.subarray(start.at))), parser)
@@ -116,8 +116,8 @@ interface Position {
 }
 
 /**
- * Returns the beginning of the cell with the error. The error contains in `bytes` how many bytes after `start` the cell
- * before the faulty cell ends.
+ * Returns the beginning of the cell with the error. `error.bytes` is the distance from `start` to the end of the cell
+ * before the faulty cell. If this was the last cell of a row, line breaks follow it.
  */
 function findFaultyCell(content: Buffer, start: Position, error: CsvError): Position {
   let at = start.at + Number(error['bytes'])

@@ -4,7 +4,6 @@ import type { Reader } from '../database/database.ts'
 import { preparedPage } from '../database/prepared.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { InvoiceRow } from '../database/tables.ts'
-import { findPositionBeforeInvoices } from '../lists/first-invoice.ts'
 import {
   type AnyTimeFilters,
   type Column,
@@ -36,6 +35,7 @@ import {
   readPage,
   selectPage,
 } from '../lists/page.ts'
+import { findPositionBeforeInvoices } from '../lists/scan-start.ts'
 
 export interface InvoiceFilters extends AnyTimeFilters {
   readonly external_id?: string

@@ -117,8 +117,8 @@ function quit(connection: SMTPConnection): void {
 }
 
 /**
- * Returns the queue id if the reply has the form that most servers use. Delivery reports refer to a mail by its queue
- * id, or by our own Message-ID.
+ * Returns the queue id, by which the log of the mail server names the mail, if the reply has the form that most servers
+ * use.
  */
 function parseQueueId(response: string): string | null {
   return /queued as ([\w.-]{1,128})/i.exec(response)?.[1] ?? null

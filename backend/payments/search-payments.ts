@@ -147,8 +147,8 @@ async function pageOf(
 ): Promise<Page> {
   const column = reference === undefined ? 'created_at' : 'reference'
   const direction = reference === undefined ? 'desc' : 'asc'
-  // With `invoiceId`, the database finds the few payments of the invoice and sorts them. Otherwise, it might scan all
-  // payments of the account in the order of the page.
+  // With `invoiceId`, the database should find the few payments of the invoice and sort them. If it used the index of
+  // the sort order, it might scan all payments of the account.
   const firstPage = ignoreSortIndexIfFiltered(
     { sort: column, direction, fetch, after: undefined },
     { otherFilters: [invoiceId] },

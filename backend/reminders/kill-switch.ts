@@ -13,7 +13,10 @@ import type { Reader, Transaction } from '../database/database.ts'
 import type { KillSwitchRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 
-/** The scope of the switch that stops the reminders of all accounts. */
+/**
+ * The scope of the switch that stops the reminders of all accounts. In its row, the scope of the switch of an account
+ * is the id of the account.
+ */
 export const INSTALLATION = 'installation'
 
 export interface KillSwitch {
@@ -53,10 +56,10 @@ export function switchesOf(
   rows: readonly KillSwitchRow[],
   accountId: string,
 ): readonly [installation: KillSwitch, account: KillSwitch] {
-  const find = (scope: string) =>
+  const find = (rowScope: string) =>
     switchOf(
-      scope,
-      rows.find((row) => row.scope === scope),
+      rowScope,
+      rows.find((row) => row.scope === rowScope),
     )
   return [find(INSTALLATION), find(accountId)]
 }
@@ -83,9 +86,9 @@ export async function setKillSwitch(
   // This lock waits for send checks in progress, which have shared locks. Later send checks see the change.
   if (accountId === null) await tx.selectFrom('accounts').select('id').forNoKeyUpdate().execute()
   else await lockAccount(tx, accountId)
-  const scope = accountId ?? INSTALLATION
-  const row = await findRow(tx, scope)
-  const before = switchOf(scope, row)
+  const rowScope = accountId ?? INSTALLATION
+  const row = await findRow(tx, rowScope)
+  const before = switchOf(rowScope, row)
   if (before.isOn === change.on) return before
   const at = actionContext.now.toISOString()
   const values = {
@@ -97,14 +100,14 @@ export async function setKillSwitch(
   } as const
   await tx
     .insertInto('kill_switches')
-    .values({ scope, ...values })
+    .values({ scope: rowScope, ...values })
     .onConflict((conflict) => conflict.column('scope').doUpdateSet(values))
     .execute()
-  const after = switchOf(scope, { scope, ...values })
+  const after = switchOf(rowScope, { scope: rowScope, ...values })
   await recordAudit(tx, actionContext, {
     accountId,
     action: change.on ? 'kill_switch.put_on' : 'kill_switch.put_off',
-    subjectId: scope,
+    subjectId: rowScope,
     detail: checkedReason === undefined ? {} : { reason: checkedReason },
   })
   // Accounts without a webhook endpoint receive no events.
@@ -159,19 +162,19 @@ async function accountsWithEndpoints(tx: Transaction): Promise<string[]> {
   return rows.map((row) => row.account_id)
 }
 
-function findRow(reader: Reader, scope: string): Promise<KillSwitchRow | undefined> {
+function findRow(reader: Reader, rowScope: string): Promise<KillSwitchRow | undefined> {
   return reader
     .selectFrom('kill_switches')
     .selectAll()
-    .where('scope', '=', scope)
+    .where('scope', '=', rowScope)
     .executeTakeFirst()
 }
 
-function switchOf(scope: string, row: KillSwitchRow | undefined): KillSwitch {
+function switchOf(rowScope: string, row: KillSwitchRow | undefined): KillSwitch {
   const by: { label?: string } | null = row === undefined ? null : JSON.parse(row.changed_by)
   return {
-    scope: scope === INSTALLATION ? INSTALLATION : 'account',
-    accountId: scope === INSTALLATION ? null : scope,
+    scope: rowScope === INSTALLATION ? INSTALLATION : 'account',
+    accountId: rowScope === INSTALLATION ? null : rowScope,
     isOn: row?.is_on === 1,
     reason: row?.reason ?? null,
     changedAt: row?.changed_at ?? null,

@@ -8,8 +8,8 @@ import { runPlanning } from './planning/planning-run.ts'
 import { startSendWorker } from './sending/send-worker.ts'
 
 /**
- * How often the planner searches for debtors that have changed or become due. A search that finds none takes a
- * millisecond.
+ * How often the planner searches for debtors that are due for planning, because they have changed or the time
+ * of their next planning has come. A search that finds none takes a millisecond.
  */
 const PLAN_EVERY_MS = 15_000
 

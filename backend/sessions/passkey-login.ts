@@ -131,7 +131,7 @@ async function recordUseAndStartSession(
   return startFullSession(tx, user, browser, now)
 }
 
-/** Guesses are counted by user after the password was entered, and otherwise by login form. */
+/** Guesses are counted by IP address, and also by user if the password was entered, or otherwise by login form. */
 async function readScopeAndGuess(
   reader: Reader,
   { formSecret, token, address }: PasskeyAttempt,

@@ -2,9 +2,9 @@
  * Forwards page requests, and mails from the mail server, to a backend with http-proxy-3. Before that, each request is
  * validated and its body is read; only allow-listed headers are forwarded. The listener writes the response
  * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and an incomplete response would look
- * complete. Backends are chosen and connected in the same way as for calls. `PageSlots` allows no more pages to be
- * loaded at the same time than a backend has connections for pages, so the HTTP agent of a backend never queues
- * requests.
+ * complete. Backends are chosen and connected in the same way as for calls. `PageSlots` limits how many pages are
+ * loaded at the same time, from all backends together, to the number of connections for pages that each backend has.
+ * The HTTP agent of a backend therefore never queues requests.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -225,7 +225,10 @@ function createExchange({
 /** The backend has not processed the request: its `GATEWAY_SECRET` or its clock differs from the gateway's. */
 class GatewayRejected extends Error {}
 
-/** Only a rejected signature gets a 404 without a body: the 404 for a page that does not exist has a body. */
+/**
+ * Only a rejected signature gets a 404 without a body. For pages that do not exist, the backend has routes that respond
+ * with a page.
+ */
 function isBare404({ statusCode, headers }: IncomingMessage): boolean {
   return statusCode === 404 && headers['content-length'] === '0'
 }

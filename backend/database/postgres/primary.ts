@@ -21,8 +21,8 @@ import { describeServer } from './servers.ts'
 const POLL_MS = 250
 
 /**
- * The leases on reminders and on other mail have a margin of 30 s for clocks that differ. The clocks of two backends
- * that each differ from the server's clock by this much differ from each other by at most 20 s.
+ * The leases on reminders and on other mail have a margin of 30 s for clocks that differ. If the clock
+ * of each backend differs from the server's clock by at most 10 s, two backends differ from each other by at most 20 s.
  */
 const CLOCK_DIFFERENCE_MS_MAX = 10_000
 
@@ -204,8 +204,8 @@ export class Primary {
       server.failure = error
     }
     if (!this.#isClosed) this.#decide(server)
-    // The connection may have been opened while all others were closed. Left open, the connection would keep
-    // the process from exiting.
+    // The connection may have been opened while `close` was closing the others. Left open, it would keep the process
+    // from exiting.
     else void server.client?.end().catch(() => {})
   }
 

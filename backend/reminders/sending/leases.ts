@@ -13,7 +13,8 @@ export const REMINDER_LEASES = leasesOf({
   table: 'reminders',
   key: 'message_id',
   leaseMs: START_MS_MAX + HAND_OVER_MS_MAX + LEASE_MARGIN_MS,
-  // With an order, every rehearsal (see `rehearsal.ts`) sends the same messages in the same order.
+  // A rehearsal plans and sends reminders as of a given date (`../rehearsal.ts`). With an order, each rehearsal of the
+  // same data sends the same messages in the same order.
   isOrdered: true,
 })
 

@@ -1,14 +1,15 @@
 /**
  * Finds where a scan can begin, for a list of invoices that is filtered by due date and sorted by time of creation, or
- * the reverse. For example, the newest invoices are usually not due yet. A list of the invoices that are past due, from
- * the newest, would therefore begin with a scan of all invoices that were created in the last weeks.
+ * filtered by time of creation and sorted by due date. For example, the newest invoices are usually not due yet. A list
+ * of the invoices that are past due, from the newest, would therefore begin with a scan of all invoices that were
+ * created in the last weeks.
  *
- * The index by due date sorts the invoices of a due date by id, and an id contains a time before which the invoice was
- * created. It is therefore enough to read one entry of the index for each due date.
+ * The time in the id of an invoice is the time of its creation, or later: ids increase even if the clock is set back.
+ * The index by due date sorts the invoices of a due date by id. The last entry of a due date therefore shows a time
+ * before which all invoices of this due date were created, and the other entries need not be read.
  *
- * This serves lists from the newest invoice and from the earliest due date. The opposite order would require a time
- * after which an invoice was created. An id does not contain such a time, because ids increase even if the clock is set
- * back.
+ * An id does not show a time after which an invoice was created, so only lists that begin with the newest invoice or
+ * with the earliest due date are served.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { lowestIdSince, timeOfId } from '../../shared/contract/id.ts'
@@ -45,7 +46,7 @@ export async function findPositionBeforeInvoices(
   }
   const isFilteredByDueDate = due_since !== undefined || due_before !== undefined
   if (sort === 'created_at' && direction === 'desc' && isFilteredByDueDate) {
-    const createdBefore = await findEndOfCreation(reader, filters)
+    const createdBefore = await findTimeAfterCreations(reader, filters)
     return createdBefore < after.value ? { value: createdBefore, id: LOWEST } : undefined
   }
   return undefined
@@ -62,7 +63,7 @@ async function findDueDate(
   dueSince: string,
 ): Promise<string> {
   const idSince = lowestIdSince('inv', new Date(Date.parse(createdSince) - CLOCK_DIFFERENCE_MAX_MS))
-  const [last] = await readUntilCreated(reader, { accountId, dueSince, idSince })
+  const [last] = await readFirstDueDate(reader, { accountId, dueSince, idSince })
   return last?.due_date ?? LOWEST
 }
 
@@ -70,7 +71,7 @@ async function findDueDate(
  * Resolves with a time before which all invoices were created whose due date matches the filters; `HIGHEST` if no such
  * time was found.
  */
-async function findEndOfCreation(reader: Reader, filters: Filters): Promise<string> {
+async function findTimeAfterCreations(reader: Reader, filters: Filters): Promise<string> {
   const { accountId, due_since = LOWEST, due_before = HIGHEST } = filters
   const [latest] = await readLatest(reader, { accountId, due_since, due_before })
   if (!latest?.id || latest.number === ENTRIES_MAX) return HIGHEST
@@ -84,10 +85,11 @@ interface CreatedValues {
 }
 
 /**
- * Reads the first entry of the index from `dueSince` and `idSince`. If its id precedes `idSince`, it belongs to a later
- * due date, from which the next entry is read likewise. Resolves with the last entry.
+ * Searches the due dates from `dueSince` on for the first invoice with `idSince` or a higher id. Each step reads the
+ * first entry of the index at or after (due date, `idSince`). If the id in the entry is lower, the entry belongs to a
+ * later due date, with which the next step begins. Resolves with the due date of the last entry that was read.
  */
-const readUntilCreated = prepared((reader: Reader, values: CreatedValues) => {
+const readFirstDueDate = prepared((reader: Reader, values: CreatedValues) => {
   const { accountId, dueSince, idSince } = values
   const entryFrom = (dueDate: RawBuilder<unknown>) => sql`from invoices
     where account_id = ${accountId} and (due_date, id) >= (${dueDate}, ${idSince})
