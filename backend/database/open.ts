@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { SettingsError } from '../../shared/process/settings.ts'
 import type { DatabaseOptions, OpenDatabase } from './database.ts'
 import { openPostgres } from './postgres/postgres.ts'
-import { describeServer, parseServers } from './postgres/servers.ts'
+import { describeServer, parseServer, parseServers } from './postgres/servers.ts'
 import { openSqlite } from './sqlite/sqlite.ts'
 
 export type { DatabaseOptions, OpenDatabase } from './database.ts'
@@ -30,7 +30,7 @@ export function isPostgres(url: string): boolean {
 export function describeDatabase(url: string): string {
   if (!isPostgres(url)) return `SQLite, in ${sqlitePath(url)}`
   const servers = parseServers(url)
-  const { pathname = '', username = '' } = URL.parse(servers[0]) ?? {}
+  const { pathname = '', username = '' } = parseServer(servers[0]) ?? {}
   return `PostgreSQL, ${pathname.slice(1)} at ${servers.map(describeServer).join(' or ')} as ${username}`
 }
 

@@ -12,7 +12,7 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { Logger } from '../../../shared/process/log.ts'
-import { describeServer } from './servers.ts'
+import { configFor, describeServer } from './servers.ts'
 
 /**
  * All connections to a demoted server must be closed within a second. Polling every quarter of a second leaves time
@@ -210,13 +210,13 @@ export class Primary {
   }
 
   async #connect(url: string): Promise<pg.Client> {
-    const client = new pg.Client({
-      connectionString: url,
+    const config = {
       application_name: this.#name,
       connectionTimeoutMillis: RESPONSE_MS_MAX,
       query_timeout: RESPONSE_MS_MAX,
       keepAlive: true,
-    })
+    }
+    const client = new pg.Client(configFor(url, config))
     client.on('error', () => {})
     await client.connect()
     return client

@@ -1,4 +1,5 @@
 /** Parses the servers in a PostgreSQL URL with libpq's syntax. */
+import type pg from 'pg'
 import { SettingsError } from '../../../shared/process/settings.ts'
 
 /**
@@ -18,8 +19,7 @@ export function parseServers(
 ): readonly [string, ...string[]] {
   const [, scheme = '', user = '', hosts = '', rest = ''] =
     /^(postgres(?:ql)?:\/\/)([^@/?#]*@)?([^/?#]*)(.*)$/s.exec(url) ?? []
-  const [path = '', query = ''] = rest.split('?')
-  const parameters = new URLSearchParams(query)
+  const [path, parameters] = splitQuery(rest)
   const attributes = parameters.get('target_session_attrs') ?? 'read-write'
   if (!ATTRIBUTES.includes(attributes)) {
     throw new SettingsError([
@@ -28,13 +28,46 @@ export function parseServers(
   }
   // The driver does not support this parameter. Instead, primary.ts finds the server that accepts writes.
   parameters.delete('target_session_attrs')
-  const suffix = parameters.size === 0 ? path : `${path}?${parameters}`
+  const suffix = withQuery(path, parameters)
   const [first = '', ...others] = hosts.split(',').map((host) => scheme + user + host + suffix)
   const servers = [first, ...others] as const
-  if (servers.some((server) => URL.parse(server) === null)) {
-    throw new SettingsError([`${setting} is not a valid PostgreSQL URL`])
+  if (servers.some((server) => parseServer(server) === null)) {
+    throw new SettingsError([
+      `${setting} is not a valid PostgreSQL URL. Write it as postgres://user:password@host/database, with special characters encoded as %XX`,
+    ])
   }
   return servers
+}
+
+/**
+ * Parses the URL of one server. The class `URL` rejects a login without a host, such as
+ * `postgres://user:password@/database?host=/run/postgresql`, which names a Unix socket.
+ */
+export function parseServer(url: string): URL | null {
+  return URL.parse(url) ?? URL.parse(url.replace('@/', '@socket/'))
+}
+
+/**
+ * Returns the configuration of a session on the server with the URL. The driver would prefer the parameters of the URL
+ * to `config`, so that the session could, for example, lose its time limits, or the name by which `database copy` finds
+ * backends. The `options` of the URL apply too, unless those of `config` contradict them.
+ */
+export function configFor(url: string, config: pg.ClientConfig): pg.ClientConfig {
+  const [address, parameters] = splitQuery(url)
+  const options = [parameters.get('options'), config.options].filter(Boolean).join(' ')
+  for (const name of ['options', ...Object.keys(config)]) parameters.delete(name)
+  const connectionString = withQuery(address, parameters)
+  return { ...config, ...(options === '' ? {} : { options }), connectionString }
+}
+
+/** As in libpq, a `+` stands for itself, although `URLSearchParams` reads and writes it as a space. */
+function splitQuery(url: string): readonly [string, URLSearchParams] {
+  const [, address = '', query = ''] = /^([^?]*)\??(.*)$/s.exec(url) ?? []
+  return [address, new URLSearchParams(query.replaceAll('+', '%2B'))]
+}
+
+function withQuery(address: string, parameters: URLSearchParams): string {
+  return parameters.size === 0 ? address : `${address}?${String(parameters).replaceAll('+', '%20')}`
 }
 
 /** Describes a server for logs and operators, without user and password. */

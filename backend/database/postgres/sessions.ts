@@ -2,6 +2,7 @@
 import pg from 'pg'
 import type { Logger } from '../../../shared/process/log.ts'
 import type { Client, Primary } from './primary.ts'
+import { configFor } from './servers.ts'
 import { TYPES } from './types.ts'
 
 export interface SessionOptions {
@@ -95,7 +96,7 @@ export function createClient(options: SessionOptions): Client {
 function clientClass(primary: Primary) {
   return class extends pg.Client {
     constructor(config: pg.ClientConfig = {}) {
-      super({ ...config, connectionString: primary.url })
+      super(configFor(primary.url, config))
       primary.track(this as pg.Client as Client, primary.url)
     }
   }
@@ -167,14 +168,14 @@ export async function connectToPrimary(primary: Primary, name: string): Promise<
 }
 
 async function connect(url: string, name: string, more: pg.ClientConfig = {}): Promise<pg.Client> {
-  const client = new pg.Client({
-    connectionString: url,
+  const config = {
     application_name: name,
     connectionTimeoutMillis: 10_000,
     types: TYPES,
     ...KEEP_ALIVE,
     ...more,
-  })
+  }
+  const client = new pg.Client(configFor(url, config))
   // Without a listener, a lost connection would end this process. The next statement fails and reports the loss.
   client.on('error', () => {})
   await client.connect()

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import t from 'tap'
 import type { Reader, Transaction } from '../../../backend/database/database.ts'
+import { describeDatabase } from '../../../backend/database/open.ts'
 import { prepared } from '../../../backend/database/prepared.ts'
 import type { AuditRow } from '../../../backend/database/tables.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
@@ -39,6 +40,30 @@ t.test('text columns of every table sort by code point', async (t) => {
       where table_schema = 'public' and data_type = 'text' and collation_name is distinct from 'C'`,
   )
   t.strictSame(rows, [])
+})
+
+t.test('parameters of the URL apply, but replace none of the service', async (t) => {
+  // Regression: with `options`, reads could write; a `+` became a space, and the text after a second `?` was lost.
+  const url = await newPostgresUrl(t)
+  const parameters = 'application_name=acme&statement_timeout=1&options=-c%20acme.note%3Da+b?c'
+  const database = await openTestDatabase(t, { url: `${url}?${parameters}` })
+  const setting = (name: string) => sql<string>`current_setting(${name})`.as(name)
+  const names = ['application_name', 'statement_timeout', 'default_transaction_read_only']
+  const row = await database.read
+    .selectFrom(sql`(select)`.as('one'))
+    .select([...names, 'acme.note'].map(setting))
+    .executeTakeFirstOrThrow()
+  t.strictSame(Object.values(row), ['receivables backend', '8s', 'on', 'a+b?c'])
+})
+
+t.test('the URL of a socket may have a login', async (t) => {
+  const { username, port, pathname } = new URL(await newPostgresUrl(t))
+  // The parameter names the directory of a socket, or a host.
+  const url = `postgres://${username}:p%23w@${pathname}?host=127.0.0.1&port=${port}`
+  const database = await openTestDatabase(t, { url })
+  await database.transaction((tx) => insertRow(tx, 'a'))
+  t.strictSame(await readRowIds(database), ['a'])
+  t.equal(describeDatabase(url), `PostgreSQL, ${pathname.slice(1)} at a socket:5432 as ${username}`)
 })
 
 t.test('a transaction rejects with the error of a prepared write that failed', async (t) => {

@@ -121,7 +121,8 @@ t.test(
     matches(t, await copy('sqlite:/nowhere/x.db', postgres), { code: 1, stderr: /no database/ })
     matches(t, await copy(url, postgres), { code: 1, stderr: /Another backend process/ })
     await database.close()
-    const backend = await openTestDatabase(t, { url: postgres })
+    // Regression: the copy did not find backends whose URL has an `application_name`.
+    const backend = await openTestDatabase(t, { url: `${postgres}?application_name=acme` })
     await backend.read.selectFrom('accounts').select('id').execute()
     matches(t, await copy(url, postgres), { code: 1, stderr: /Stop them first/ })
   },
