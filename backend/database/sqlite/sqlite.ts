@@ -1,5 +1,5 @@
 /** Opens a SQLite file. Only one backend may have the file open, beside any number of operators' commands. */
-import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync, realpathSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { sql } from 'kysely'
 import { Problem } from '../../../shared/contract/problem.ts'
@@ -133,7 +133,8 @@ async function emptyWriteAheadLog(path: string): Promise<boolean> {
 }
 
 function lockForBackend(path: string) {
-  const lockPath = `${path}.lock`
+  // The path may be a symbolic link. Backends that reach the file by different paths must use the same lock.
+  const lockPath = `${realpathSync(path)}.lock`
   createPrivateFileIfMissing(lockPath)
   return acquireBackendLock(lockPath)
 }

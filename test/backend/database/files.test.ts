@@ -114,6 +114,18 @@ t.test(
   },
 )
 
+t.test('a symbolic link does not let a second backend open a file', async (t) => {
+  // Regression: the lock was beside the link, so that two backends used the file at the same time.
+  const directory = t.testdir({ link: t.fixture('symlink', 'test.db') })
+  const holder = await openTestDatabase(t, { url: `sqlite:${directory}/test.db` })
+  const open = () => openTestDatabase(t, { url: `sqlite:${directory}/link` })
+  await rejectsWith(t, open(), { message: /Another backend process/ })
+  await holder.close()
+  const next = await open()
+  await next.transaction((tx) => insertRow(tx, 'a'))
+  t.strictSame(await readRowIds(next), ['a'])
+})
+
 t.test('a command and a backend can write at the same time', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const backend = await openTestDatabase(t, { url })
