@@ -5,8 +5,8 @@
 import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
 import {
+  columnOrUnindexed,
   equals,
-  filterColumn,
   orderOf,
   type Page,
   withinBounds,
@@ -183,15 +183,15 @@ export async function listAudit(
     .where((eb) =>
       eb.and([
         ...equals('account_id', accountId),
-        ...equals(filterColumn(page, 'actor_label'), actor),
-        ...equals(filterColumn(page, 'action'), action),
-        ...equals(filterColumn(page, 'subject_id'), subjectId),
+        ...equals(columnOrUnindexed(page, 'actor_label'), actor),
+        ...equals(columnOrUnindexed(page, 'action'), action),
+        ...equals(columnOrUnindexed(page, 'subject_id'), subjectId),
         ...withinSorted(page, createdSince, createdBefore),
         ...withinBounds(page),
       ]),
     )
     .orderBy(orderOf(page))
-    .limit(page.fetch)
+    .limit(page.rowsMax)
     .execute()
 }
 

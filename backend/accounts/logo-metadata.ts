@@ -68,8 +68,8 @@ interface Segment {
 
 /**
  * Fill bytes, any number of which may precede a marker, are omitted, because the package `image-size`, with which the
- * caller determines the size of the picture, cannot read them. Fill bytes after image data remain, because `image-size`
- * stops reading before the image data.
+ * caller determines the size of the picture, cannot read them. Fill bytes after image data count as a part of it and
+ * remain: `image-size` stops reading before the image data.
  */
 function segmentsOf(content: Buffer): Segment[] | undefined {
   const segments: Segment[] = []

@@ -62,7 +62,7 @@ export interface ListOptions<S extends QuerySchema, Row extends ListRow> {
   /** The columns by which clients can sort, each in both directions. */
   readonly sorts: readonly SortColumn[]
   readonly filters: S
-  /** Returns up to `page.fetch` rows, in the page's order. */
+  /** Returns up to `page.rowsMax` rows, in the page's order. */
   find(reader: Reader, call: Call, filters: FiltersOf<S>, page: Page): Promise<readonly Row[]>
   /** Returns the representations of the rows, in the same order. */
   render(reader: Reader, call: Call, rows: readonly Row[]): Promise<readonly object[]>
@@ -129,7 +129,7 @@ async function readRows<S extends QuerySchema, Row extends ListRow>(
     const count = Math.min(PORTION_MAX, limit - rows.length)
     const last = rows.at(-1)
     const position = last === undefined ? after : positionOf(last, column)
-    const page = { sort: column, direction, fetch: count + 1, after: position }
+    const page = { sort: column, direction, rowsMax: count + 1, after: position }
     const found = await find(reader, call, filters, page)
     for (const row of found.slice(0, count)) {
       length += lengthOf(row)

@@ -73,7 +73,10 @@ export function daysBetween(from: string, to: string): number {
   return (Date.parse(`${to}T00:00:00Z`) - Date.parse(`${from}T00:00:00Z`)) / DAY_MS
 }
 
-/** The first instant of the date in the time zone; if the clocks are set forward at midnight, the time after it. */
+/**
+ * The first instant of the date in the time zone. Clocks then show 00:00 or, if they are set forward at midnight, a
+ * later time, such as 01:00.
+ */
 export function startOfDay(date: string, timezone: string): Date {
   return instantOf(date, 0, timezone)
 }

@@ -2,7 +2,7 @@
 
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Transaction } from '../database/database.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { type DomainEvent, recordEvent } from '../events/events.ts'
 import { readBalances } from './balances.ts'
@@ -50,7 +50,7 @@ export async function changeDebtor(
   const changed = { ...change, plan_at: at }
   const stamped = await tx
     .updateTable('debtors')
-    .set({ ...changed, ...stampOf(tx, at) })
+    .set({ ...changed, ...nextRevision(tx, at) })
     .where('account_id', '=', before.account_id)
     .where('id', '=', before.id)
     .returning(['updated_at', 'revision'])

@@ -6,14 +6,14 @@
 import { createId } from '../../shared/contract/id.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { prepared, preparedPage } from '../database/prepared.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import { DEBTOR_COLUMNS } from '../database/tables/debtors.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 import {
+  columnOrUnindexed,
   equals,
   equalsLiteral,
-  filterColumn,
   ignoreSortIndexIfFiltered,
   type Page,
   type PageBounds,
@@ -224,7 +224,7 @@ interface Touch {
 function touch(tx: Transaction, accountId: string, at: string) {
   return tx
     .updateTable('debtors')
-    .set({ plan_at: at, ...stampOf(tx, at) })
+    .set({ plan_at: at, ...nextRevision(tx, at) })
     .where('account_id', '=', accountId)
 }
 
@@ -261,6 +261,7 @@ export async function listDebtors(
   const list = {
     table: 'debtors',
     values: { ...filters, ...names, accountId },
+    // With one of these, few debtors match, so `readPage` need not scan.
     selectiveFilters: [filters.external_id, filters.email],
     broadFilters: [
       literalFilter('status', [status]),
@@ -269,8 +270,8 @@ export async function listDebtors(
         : [rangeFilter('name_search', names.nameFrom, names.nameBefore)]),
     ],
   } as const
-  return await readPage(reader, list, page, (bounded, variant) =>
-    readDebtors(reader, bounded, { ...variant, status }),
+  return await readPage(reader, list, page, (valuesWithBounds, variant) =>
+    readDebtors(reader, valuesWithBounds, { ...variant, status }),
   )
 }
 
@@ -291,17 +292,17 @@ type Variant = PageVariant & { readonly status: string | undefined }
 const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const page = pageWithBounds(variant, filters)
   // Few debtors have the same e-mail address, so finding and sorting them is faster than reading the list in its order.
-  const pageWithSortHint = ignoreSortIndexIfFiltered(page, { otherFilters: [filters.email] })
+  const pageWithSortHint = ignoreSortIndexIfFiltered(page, { by: [filters.email] })
   return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, pageWithSortHint, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
     ...equals('email', filters.email),
     ...equalsLiteral(
-      filterColumn(page, 'status', { noIndexIfFilteredBy: [filters.email, filters.nameFrom] }),
+      columnOrUnindexed(page, 'status', { noIndexIfFilteredBy: [filters.email, filters.nameFrom] }),
       variant.status,
     ),
-    ...within(filterColumn(page, 'name_search'), filters.nameFrom, filters.nameBefore),
+    ...within(columnOrUnindexed(page, 'name_search'), filters.nameFrom, filters.nameBefore),
     ...withinBounds(pageWithSortHint),
   ])
 })

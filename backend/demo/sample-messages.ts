@@ -4,7 +4,7 @@ import { createId } from '../../shared/contract/id.ts'
 import { paymentDetailsDigest, readPaymentDetails } from '../accounts/payment-details.ts'
 import { daysBetween, todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import type { AccountRow, InvoiceRow, MessageRow } from '../database/tables.ts'
 import { suppressAddress } from '../debtors/contactability.ts'
 import { writeReminder } from '../mail/wording/reminder-text.ts'
@@ -122,7 +122,7 @@ async function markReminded(tx: Transaction, invoice: InvoiceRow, message: Messa
     .set({
       chasing_stage: message.stage,
       chasing_last_message_at: message.sent_at,
-      ...stampOf(tx, message.created_at),
+      ...nextRevision(tx, message.created_at),
       ...(invoice.chasing_status === 'paused' && {
         chasing_status: 'active',
         chasing_next_action_at: null,
@@ -151,7 +151,7 @@ async function markAwaitingApproval(tx: Transaction, invoice: InvoiceRow, messag
       chasing_next_stage: message.stage,
       chasing_next_action_at: message.scheduled_for,
       chasing_blocked_reason: 'awaiting_approval',
-      ...stampOf(tx, message.created_at),
+      ...nextRevision(tx, message.created_at),
     })
     .where('id', '=', invoice.id)
     .execute()

@@ -12,7 +12,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { OpenDatabase, Transaction } from '../database/database.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { readBalances } from '../debtors/balances.ts'
 import { lockDebtor, normalizeForSearch } from '../debtors/debtors.ts'
@@ -86,7 +86,7 @@ async function eraseRow(
       chasing_until: null,
       plan_at: null,
       erased_at: actionContext.now.toISOString(),
-      ...stampOf(tx, actionContext.now.toISOString()),
+      ...nextRevision(tx, actionContext.now.toISOString()),
     })
     .where('account_id', '=', accountId)
     .where('id', '=', debtorId)

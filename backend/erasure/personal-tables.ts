@@ -8,7 +8,7 @@ import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { writeInBatches } from '../background/batches.ts'
 import { readAnyTable, writeAnyTable } from '../database/any-table.ts'
 import type { OpenDatabase, Reader, Transaction } from '../database/database.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import { lockDebtorId } from '../debtors/debtors.ts'
 import {
   detailWithoutPersonalData,
@@ -283,7 +283,7 @@ async function apply(
     ? tables.deleteFrom(table).where((column) => column.and(primaryKey))
     : tables
         .updateTable(table)
-        .set({ ...values, ...(isShown && stampOf(tx, now.toISOString())) })
+        .set({ ...values, ...(isShown && nextRevision(tx, now.toISOString())) })
         .where((column) => column.and(primaryKey))
   ).execute()
 }

@@ -3,7 +3,7 @@
  * no further effect.
  */
 import { createHash } from 'node:crypto'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import type {
   DebtorRow,
   InboundMailRow,
@@ -147,7 +147,7 @@ async function markDelivered(tx: Transaction, message: MessageRow, now: Date): P
     // The worker marks the message as delivered when it records the result of the hand-over.
     await tx
       .updateTable('messages')
-      .set({ delivered_at, ...stampOf(tx, delivered_at) })
+      .set({ delivered_at, ...nextRevision(tx, delivered_at) })
       .where('id', '=', message.id)
       .execute()
   }

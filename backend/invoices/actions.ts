@@ -9,7 +9,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Reader, Transaction } from '../database/database.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
 import { lockDebtorId, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
@@ -170,7 +170,7 @@ async function resumeMatching(
   const debtor = await getLockedDebtor(tx, accountId, debtorId)
   const { numUpdatedRows } = await tx
     .updateTable('invoices')
-    .set({ ...RESUMED, ...stampOf(tx, actionContext.now.toISOString()) })
+    .set({ ...RESUMED, ...nextRevision(tx, actionContext.now.toISOString()) })
     .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where(condition)

@@ -2,7 +2,7 @@ import assert from 'node:assert'
 import type { Transaction } from '../database/database.ts'
 import { oncePerTransaction } from '../database/once-per-transaction.ts'
 import { prepared } from '../database/prepared.ts'
-import { nextStamp } from '../database/stamp.ts'
+import { nextRevisionOf } from '../database/revision.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { InvoiceRow, InvoiceRowWithOptionalLines } from '../database/tables.ts'
 import type { EventType } from '../events/event-types.ts'
@@ -24,7 +24,7 @@ export async function changeInvoice<Row extends InvoiceRowWithOptionalLines>(
 ): Promise<Row> {
   const { id, account_id } = before
   const changed = changedColumns(before, change)
-  const stamp = nextStamp(before, now)
+  const stamp = nextRevisionOf(before, now)
   await updateInvoice(tx, { ...changed, ...stamp, id, account_id })
   const row = { ...before, ...change, ...stamp }
   if (event !== null) await recordInvoiceEvent(tx, before, row, event, now)

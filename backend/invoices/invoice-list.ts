@@ -8,9 +8,9 @@ import {
   type AnyTimeFilters,
   type Column,
   type Condition,
+  columnOrUnindexed,
   equals,
   equalsLiteral,
-  filterColumn,
   ignoreSortIndexIfFiltered,
   isAnyDefined,
   isInLiterals,
@@ -123,7 +123,7 @@ type Variant = PageVariant & { readonly [F in LiteralFilter]: InvoiceFilters[F] 
 const readInvoices = preparedPage((reader: Reader, values: Values, variant: Variant) => {
   const filters = { ...values, ...variant }
   const page = pageWithBounds(variant, values)
-  const pageWithSortHint = ignoreSortIndexIfFiltered(page, { debtorId: filters.debtor_id })
+  const pageWithSortHint = ignoreSortIndexIfFiltered(page, { byDebtor: filters.debtor_id })
   const noIndexIfFilteredByDebtor = { noIndexIfFilteredBy: [filters.debtor_id] }
   const isByDueDate =
     usesDueDate(filters, page.sort) && mayUseIndexOf(page, 'due_date', noIndexIfFilteredByDebtor)
@@ -133,10 +133,12 @@ const readInvoices = preparedPage((reader: Reader, values: Values, variant: Vari
     ...equals('external_id', filters.external_id),
     ...equals('debtor_id', filters.debtor_id),
     ...equals('number', filters.number),
-    ...isInLiterals(filterColumn(page, 'status', noIndexIfFilteredByDebtor), filters.status),
+    ...isInLiterals(columnOrUnindexed(page, 'status', noIndexIfFilteredByDebtor), filters.status),
     ...literally(isUnpaid(filters.status) && isByDueDate ? IS_UNPAID : undefined),
     ...equalsLiteral(
-      filterColumn(page, 'currency', { noIndexIfFilteredBy: [filters.debtor_id, filters.status] }),
+      columnOrUnindexed(page, 'currency', {
+        noIndexIfFilteredBy: [filters.debtor_id, filters.status],
+      }),
       filters.currency,
     ),
     ...matchesOverdue(filters),
@@ -198,7 +200,7 @@ const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageV
       )
       .orderBy(orderOf(idPage))
       .orderBy(dueDateLast)
-      .limit(sql.lit(page.fetch))
+      .limit(sql.lit(page.rowsMax))
   const ids = reader
     .selectFrom(selectIds(1, page, UNINDEXED_DUE_DATE).as('announced'))
     .select('id')
@@ -212,5 +214,5 @@ const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageV
     .select(INVOICE_COLUMNS)
     .where('id', 'in', ids)
     .orderBy(orderOf(pageWithoutSortIndex))
-    .limit(sql.lit(page.fetch))
+    .limit(sql.lit(page.rowsMax))
 })

@@ -136,13 +136,13 @@ async function pageOf(
   accountId: string,
   { sort, number, debtorId }: InvoiceSearch,
   after: string | undefined,
-  fetch: number,
+  rowsMax: number,
 ): Promise<Page> {
   const column = number === undefined ? COLUMNS[sort] : 'number'
   const direction = number !== undefined || sort === 'due' ? 'asc' : 'desc'
   const page = ignoreSortIndexIfFiltered(
-    { sort: column, direction, fetch, after: undefined },
-    { debtorId },
+    { sort: column, direction, rowsMax, after: undefined },
+    { byDebtor: debtorId },
   )
   if (after === undefined) return page
   const row = await reader

@@ -20,11 +20,11 @@ export interface Page extends PageVariant {
 export interface PageVariant {
   readonly sort: string
   readonly direction: 'asc' | 'desc'
-  /** The number of rows to fetch: one more than are shown, to detect whether there is a next page. */
-  readonly fetch: number
+  /** The maximum number of rows to read: one more than are shown, to detect whether there is a next page. */
+  readonly rowsMax: number
   /** Makes the database find rows by a filter and sort them, see `ignoreSortIndexIfFiltered`. */
   readonly ignoresSortIndex?: true
-  /** The only columns whose indexes the database may use; by default, it chooses. See `filterColumn`. */
+  /** The only columns whose indexes the database may use; by default, it chooses. See `columnOrUnindexed`. */
   readonly indexableColumns?: readonly string[]
 }
 
@@ -56,21 +56,19 @@ function positionOf(value: string | undefined, id: string | undefined): Position
 /**
  * If any of these selective filters is defined, makes the database find rows by the filter and then sort them. A
  * database without statistics would otherwise scan the whole account in the list's order. For the order of creation,
- * `debtorId` makes no difference, because an index contains the rows of a debtor in this order.
+ * `byDebtor` makes no difference, because an index contains the rows of a debtor in this order.
  */
 export function ignoreSortIndexIfFiltered(
   page: Page,
-  { debtorId, otherFilters = [] }: SelectiveFilters,
+  { byDebtor, by = [] }: SelectiveFilters,
 ): Page {
-  const mustSortRowsOfDebtor = debtorId !== undefined && page.sort !== 'created_at'
-  return mustSortRowsOfDebtor || isAnyDefined(...otherFilters)
-    ? { ...page, ignoresSortIndex: true }
-    : page
+  const mustSortRowsOfDebtor = byDebtor !== undefined && page.sort !== 'created_at'
+  return mustSortRowsOfDebtor || isAnyDefined(...by) ? { ...page, ignoresSortIndex: true } : page
 }
 
 export interface SelectiveFilters {
-  readonly debtorId?: string | undefined
-  readonly otherFilters?: readonly (string | undefined)[]
+  readonly byDebtor?: string | undefined
+  readonly by?: readonly (string | undefined)[]
 }
 
 export function isAnyDefined(...filters: readonly unknown[]): boolean {
@@ -128,7 +126,7 @@ interface MoreSelectiveFilters {
 }
 
 /** Returns the column for the condition of a filter, or `unindexed(column)` if its index must not be used. */
-export function filterColumn(
+export function columnOrUnindexed(
   page: PageVariant,
   column: string,
   filters?: MoreSelectiveFilters,
@@ -202,7 +200,7 @@ export type TimeRange = readonly [string, string | undefined, string | undefined
 /**
  * Adds the limits of the sort column that other filters imply, so that a page begins and ends at these limits instead
  * of scanning rows that cannot match. For example, a row that was created since yesterday was also updated since
- * yesterday: `updated_at` always increases (see `stamp.ts`), so it precedes neither `created_at` nor `sent_at`. A
+ * yesterday: `updated_at` always increases (see `revision.ts`), so it precedes neither `created_at` nor `sent_at`. A
  * message is not sent before it is created (see `timeOfSending`).
  */
 export function withImpliedLimits<F extends AnyTimeFilters>(filters: F, sort: string): F {
@@ -260,7 +258,7 @@ export function withinTimes(filters: AnyTimeFilters, page: Page): Condition[] {
   return timeRangesOf(filters).flatMap(([column, since, before]) =>
     column === page.sort
       ? withinSorted(page, since, before)
-      : within(filterColumn(page, column), since, before),
+      : within(columnOrUnindexed(page, column), since, before),
   )
 }
 
@@ -271,7 +269,7 @@ export function withinTimes(filters: AnyTimeFilters, page: Page): Condition[] {
 export function withinSorted(page: Page, since: Value, before: Value): Condition[] {
   const { sort, direction, after, end } = page
   const [low, high] = direction === 'asc' ? [after, end] : [end, after]
-  const column = filterColumn(page, sort)
+  const column = columnOrUnindexed(page, sort)
   return within(column, low ? undefined : since, high ? undefined : before)
 }
 

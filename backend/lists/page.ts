@@ -165,15 +165,15 @@ async function scanAndCount<Row extends { readonly id: string }>(
         ...(end && { end }),
       }),
     )
-    if (end === undefined || found.size >= page.fetch) {
-      return [...found.values()].slice(0, page.fetch)
+    if (end === undefined || found.size >= page.rowsMax) {
+      return [...found.values()].slice(0, page.rowsMax)
     }
     filters = uncounted
     const beforeMatches = number === 0 ? await scan.findPositionBeforeMatches(end) : undefined
     unscanned = { ...page, after: beforeMatches ?? end }
   }
   add(await readByStatistics(scan, unscanned))
-  return [...found.values()].slice(0, page.fetch)
+  return [...found.values()].slice(0, page.rowsMax)
 }
 
 /** Adjacent rows of an index, in the order of `sort`: those with a literal value, or with `sort` in a range. */
@@ -267,7 +267,7 @@ async function countMatches(
   scannedRows: number,
   scannedSort: string,
 ): Promise<IndexedFilter> {
-  const page = { direction: 'asc', fetch: 1, after: undefined } as const
+  const page = { direction: 'asc', rowsMax: 1, after: undefined } as const
   const uncounted = await Promise.all(
     sections.map(async (section) => {
       const count = scannedRows * countedPerRow(reader, section.sort, scannedSort)
@@ -363,7 +363,7 @@ export function selectPage<Row>(
     .selectFrom(table)
     .where((eb) => eb.and([...conditions]))
     .orderBy(orderOf(page))
-    .limit(sql.lit(page.fetch))
+    .limit(sql.lit(page.rowsMax))
   const isReadInOrder = page.indexableColumns?.includes(page.sort) ?? true
   if (isReadInOrder) return found.select(selected).$castTo<Row>()
   // Sorting ids takes a fraction of the time of sorting whole rows.
@@ -372,6 +372,6 @@ export function selectPage<Row>(
     .select(selected)
     .where('id', 'in', found.select('id'))
     .orderBy(orderOf(page))
-    .limit(sql.lit(page.fetch))
+    .limit(sql.lit(page.rowsMax))
     .$castTo<Row>()
 }

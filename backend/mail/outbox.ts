@@ -36,8 +36,8 @@ const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
 export type NoticeDelivery = Pick<MailOutboxRow, 'status' | 'last_error'>
 
 /**
- * Returns the delivery state of notices by subject. If there are several mails about a subject, returns the state of
- * the mail that was queued last.
+ * Returns the delivery state of the notices about `subjectIds`, such as users, by these ids. If several mails are about
+ * the same subject, returns the state of the mail that was queued last.
  */
 export async function readDeliveries(
   reader: Reader,
@@ -116,6 +116,7 @@ async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
   if (row === undefined) return
   const result = await composeAndHandOver(deps, row).catch((error: unknown): HandOverResult => {
     deps.log.error({ err: error, id }, 'mail of a notice not composed')
+    // `recordResult` retries it.
     return { outcome: 'abandoned', detail: 'the mail could not be composed' }
   })
   await recordResult(deps, row, result)

@@ -2,7 +2,7 @@
 import { type SqlBool, sql } from 'kysely'
 import type { Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import type { DebtorRow, MessageRow, MessageStatus } from '../database/tables.ts'
 import { recordTransitions } from './transitions.ts'
 
@@ -129,7 +129,7 @@ export async function cancelMessages(
         .then('lapsed' as const)
         .else(eb.ref('approval_status'))
         .end(),
-      ...stampOf(tx, now.toISOString()),
+      ...nextRevision(tx, now.toISOString()),
     }))
     .where('account_id', '=', accountId)
     .where('id', 'in', ids)

@@ -4,7 +4,7 @@
  */
 
 import type { Transaction } from '../database/database.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 import { type DomainEvent, recordEvent } from '../events/events.ts'
 import { readInvoiceIdsByMessage } from './messages.ts'
@@ -47,7 +47,7 @@ export async function changeMessage(
 ): Promise<MessageRow> {
   const stamped = await tx
     .updateTable('messages')
-    .set({ ...change, ...stampOf(tx, now.toISOString()) })
+    .set({ ...change, ...nextRevision(tx, now.toISOString()) })
     .where('account_id', '=', message.account_id)
     .where('id', '=', message.id)
     .returning(['updated_at', 'revision'])

@@ -5,9 +5,9 @@ import { preparedPage } from '../database/prepared.ts'
 import { MESSAGE_COLUMNS } from '../database/tables/messages.ts'
 import type { MessageHtmlRow, MessageRow } from '../database/tables.ts'
 import {
+  columnOrUnindexed,
   equals,
   equalsLiteral,
-  filterColumn,
   ignoreSortIndexIfFiltered,
   isInLiterals,
   literally,
@@ -76,8 +76,8 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
   const { accountId } = filters
   const page = pageWithBounds(variant, filters)
   const pageWithSortHint = ignoreSortIndexIfFiltered(page, {
-    debtorId: filters.debtor_id,
-    otherFilters: [filters.invoice_id],
+    byDebtor: filters.debtor_id,
+    by: [filters.invoice_id],
   })
   // With a filter by debtor or invoice, few messages match, and the indexes of stage, status and channel would match
   // more. With filters by both status and stage, the index of status matches fewer messages than the index of stage.
@@ -92,11 +92,11 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     ...equalsLiteral('channel', variant.channel),
     ...literally(usesChannelIndex ? IS_RARE_CHANNEL : undefined),
     ...equalsLiteral(
-      filterColumn(page, 'stage', { noIndexIfFilteredBy: [...selective, variant.statuses] }),
+      columnOrUnindexed(page, 'stage', { noIndexIfFilteredBy: [...selective, variant.statuses] }),
       variant.stage,
     ),
     ...isInLiterals(
-      filterColumn(page, 'status', { noIndexIfFilteredBy: selective }),
+      columnOrUnindexed(page, 'status', { noIndexIfFilteredBy: selective }),
       variant.statuses,
     ),
     ...equalsLiteral('suppression_reason', variant.suppression_reason),

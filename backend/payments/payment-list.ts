@@ -7,9 +7,9 @@ import { PAYMENT_COLUMNS } from '../database/tables/payments.ts'
 import type { AllocationRow, PaymentRow } from '../database/tables.ts'
 import {
   type Condition,
+  columnOrUnindexed,
   equals,
   equalsLiteral,
-  filterColumn,
   ignoreSortIndexIfFiltered,
   latestOf,
   type Page,
@@ -73,8 +73,8 @@ const readPayments = preparedPage((reader: Reader, filters: Values, variant: Var
   const { accountId } = filters
   const page = pageWithBounds(variant, filters)
   const pageWithSortHint = ignoreSortIndexIfFiltered(page, {
-    debtorId: filters.debtor_id,
-    otherFilters: [filters.invoice_id],
+    byDebtor: filters.debtor_id,
+    by: [filters.invoice_id],
   })
   return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, pageWithSortHint, [
     ...equals('account_id', accountId),
@@ -83,7 +83,7 @@ const readPayments = preparedPage((reader: Reader, filters: Values, variant: Var
     ...equals('debtor_id', filters.debtor_id),
     ...paysInvoice(accountId, filters.invoice_id),
     ...equalsLiteral(
-      filterColumn(page, 'currency', {
+      columnOrUnindexed(page, 'currency', {
         noIndexIfFilteredBy: [filters.debtor_id, filters.invoice_id],
       }),
       variant.currency,

@@ -5,7 +5,7 @@
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import type { PaymentRow } from '../database/tables.ts'
 import { touchDebtor } from '../debtors/debtors.ts'
 import { recordEvent } from '../events/events.ts'
@@ -203,7 +203,7 @@ async function changeUnapplied(
     .updateTable('payments')
     .set({
       unapplied_amount: payment.unapplied_amount + difference,
-      ...stampOf(tx, now.toISOString()),
+      ...nextRevision(tx, now.toISOString()),
     })
     .where('account_id', '=', accountId)
     .where('id', '=', id)

@@ -5,7 +5,7 @@
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import type { PaymentRow } from '../database/tables.ts'
 import { touchDebtor } from '../debtors/debtors.ts'
 import { recordEvent } from '../events/events.ts'
@@ -41,7 +41,7 @@ export async function reversePayment(
   await touchDebtor(tx, accountId, payment.debtor_id, actionContext.now)
   const reversed = await tx
     .updateTable('payments')
-    .set({ status: 'reversed', ...clear, ...stampOf(tx, actionContext.now.toISOString()) })
+    .set({ status: 'reversed', ...clear, ...nextRevision(tx, actionContext.now.toISOString()) })
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .returningAll()

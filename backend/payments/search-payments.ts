@@ -143,15 +143,15 @@ async function pageOf(
   accountId: string,
   { invoiceId, reference }: PaymentSearch,
   after: string | undefined,
-  fetch: number,
+  rowsMax: number,
 ): Promise<Page> {
   const column = reference === undefined ? 'created_at' : 'reference'
   const direction = reference === undefined ? 'desc' : 'asc'
   // With `invoiceId`, the database should find the few payments of the invoice and sort them. If it used the index of
   // the sort order, it might scan all payments of the account.
   const firstPage = ignoreSortIndexIfFiltered(
-    { sort: column, direction, fetch, after: undefined },
-    { otherFilters: [invoiceId] },
+    { sort: column, direction, rowsMax, after: undefined },
+    { by: [invoiceId] },
   )
   if (after === undefined) return firstPage
   const row = await reader

@@ -85,8 +85,9 @@ export async function requestPlanning(tx: Transaction, accountId: string): Promi
 }
 
 /**
- * Marks an account, of which `scheduleDebtorsOfChangedAccounts` then schedules all debtors. `replan_after` is the id of
- * the last debtor that was scheduled, and the empty id precedes the ids of all debtors.
+ * With this change of an account's settings row, all debtors of the account are planned again (see
+ * `scheduleDebtorsOfChangedAccounts`). `replan_after` is the id of the last debtor that was marked for planning, and
+ * the empty id precedes the ids of all debtors.
  */
 const PLAN_ALL = { replan_after: '' } as const
 

@@ -1,7 +1,7 @@
 /**
  * Firm and final reminders are sent only after a person has approved them. An approval is bound to the text, logo,
- * recipient, stage, invoices and amounts that the person saw. If any of these has changed since, the send check blocks
- * the reminder.
+ * recipient, stage, invoices and amounts that the person saw. If any of these has changed since, the send check
+ * cancels the message, and the reminder is planned again; if less is due, a safety rail blocks it.
  */
 
 import { createHash } from 'node:crypto'
@@ -11,7 +11,7 @@ import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import { announce } from '../database/announcements.ts'
 import type { Reader, Transaction } from '../database/database.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import type { MessageHtmlRow, MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import type { Page } from '../lists/keyset.ts'
@@ -48,7 +48,7 @@ export type Decision =
 export async function listPendingApprovals(
   reader: Reader,
   accountId: string,
-  { fetch, after }: Pick<Page, 'fetch' | 'after'> = { fetch: 200, after: undefined },
+  { rowsMax, after }: Pick<Page, 'rowsMax' | 'after'> = { rowsMax: 200, after: undefined },
 ): Promise<PendingApproval[]> {
   const query = selectPendingApprovals(reader, accountId)
   const following =
@@ -60,7 +60,7 @@ export async function listPendingApprovals(
   const rows = await following
     .orderBy('messages.created_at')
     .orderBy('messages.id')
-    .limit(fetch)
+    .limit(rowsMax)
     .execute()
   return rows.map(pendingApprovalOf)
 }
@@ -194,7 +194,7 @@ async function reject(
       chasing_status: 'paused',
       chasing_next_action_at: null,
       chasing_blocked_reason: 'approval_rejected',
-      ...stampOf(tx, actionContext.now.toISOString()),
+      ...nextRevision(tx, actionContext.now.toISOString()),
     })
     .where('account_id', '=', message.account_id)
     .where(

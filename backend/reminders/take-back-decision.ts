@@ -5,7 +5,7 @@
 import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { announce } from '../database/announcements.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextRevision } from '../database/revision.ts'
 import type { MessageRow, ReminderRow, Transaction } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { changeMessage, REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
@@ -120,7 +120,7 @@ async function resumeRejected(
     .set({
       chasing_status: 'active',
       chasing_blocked_reason: null,
-      ...stampOf(tx, actionContext.now.toISOString()),
+      ...nextRevision(tx, actionContext.now.toISOString()),
     })
     .where('account_id', '=', accountId)
     .where('id', 'in', ids)

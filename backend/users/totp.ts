@@ -57,7 +57,7 @@ export function matchTotp(
 
 /**
  * Returns the code as the app shows it. People also type it with a space or a hyphen, or with the digits of their
- * script. A text that cannot be a code becomes empty, which matches no code.
+ * script. A text without exactly six letters or digits becomes empty, which matches no code.
  */
 function plainCode(entered: string): string {
   const characters = [...entered.normalize('NFKC').replace(/[^\p{L}\p{N}]/gu, '')]

@@ -81,7 +81,7 @@ export async function listUsers(reader: Reader, accountId: string, page: Page): 
     .selectAll()
     .where((eb) => eb.and([...equals('account_id', accountId), ...withinBounds(page)]))
     .orderBy(orderOf(page))
-    .limit(page.fetch)
+    .limit(page.rowsMax)
     .execute()
 }
 

@@ -26,8 +26,8 @@ export function normalizeText(text: string, form: 'NFC' | 'NFKC'): string {
 const INVISIBLE = /^[\s\p{Default_Ignorable_Code_Point}]*$/u
 
 /**
- * Returns the text without spaces at both ends, or '' if no character is visible: a link with such a name could not be
- * seen.
+ * Returns the text without spaces at both ends, or '' if no character is visible. Pages show many texts, such as names,
+ * as links, and a link without a visible character could not be seen.
  */
 export function trimText(text: string): string {
   return INVISIBLE.test(text) ? '' : text.trim()

@@ -57,7 +57,7 @@ export class GrowingBuffer {
 
   /**
    * Removes all bytes. Returns their memory as a buffer, including memory that was allocated in advance, so that the
-   * caller can return it to the kernel (`releaseBuffer`).
+   * caller can free it at once, without the garbage collector (`releaseBuffer`).
    */
   clear(): Buffer {
     const { buffer } = this.#bytes

@@ -112,8 +112,8 @@ export class CircuitBreakers {
       `redis is unavailable: ${OUTAGE_EFFECTS[this.#onOutage]}`,
     )
     // After an error reply, the other pending calls still get their own replies, which say whether they were
-    // counted. After any other error, the other calls are rejected because their replies are lost. This applies even
-    // if the call with this error was never sent, because the other calls may have been sent and counted.
+    // counted. After any other error, their replies are lost. They are rejected with an error of their own, because the
+    // call with `error` may never have been sent, whereas the others may have been sent and counted.
     if (!isErrorReply(error)) this.#pending.get(partition)?.rejectAll(replyLost(error))
     this.#store.reconnect(partition, error)
   }

@@ -1,4 +1,4 @@
-/** Decides from an error of Redis whether the script of the rate limit may have counted the calls that it was sent. */
+/** Decides from an error of Redis whether the script of the rate limit may have counted the calls of a request. */
 
 /** The command was not sent. */
 export class RedisNotConnected extends Error {}

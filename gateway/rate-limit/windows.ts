@@ -8,9 +8,9 @@ import { WINDOW_MS } from './limiter.ts'
 const SWEEP_MS = 60_000
 /**
  * How much more time than `WINDOW_MS` a window may have left. A window with even more time was opened before a clock
- * was set back, and no longer applies. Without this, a key that has reached its limit would be rejected for as long as
- * the clock was ahead. The tolerance is larger than `SHIFT_MS`, the corresponding tolerance in `consume.lua`, and than
- * the error with which this process estimates the clock of the store (Redis).
+ * was set back, and no longer applies. Without this, if the clock had been a day ahead, a key that has reached its
+ * limit would be rejected for a day longer. The tolerance is larger than `SHIFT_MS`, the corresponding tolerance in
+ * `consume.lua`, and than the error with which this process estimates the clock of the store (Redis).
  */
 const TOLERANCE_MS = 10_000
 
@@ -28,7 +28,7 @@ export interface Window {
   endsAt: number
   /** The part of `used` that this process counted by itself and has not yet reported to the store. */
   unreported: number
-  /** Whether the window has changed since `takeChanged` last returned it for a usage report. */
+  /** Whether the window has changed since `takeChanged` last returned it for a usage report to the backend. */
   isChanged: boolean
 }
 
@@ -55,7 +55,10 @@ export function createLocalWindows(now: () => number): LocalWindows {
   // This map is not a bounded cache: if an open window were evicted, its calls would be allowed again. The map's size
   // is limited by the number of keys.
   const windows = new Map<string, Window>()
-  /** This is an array: every window may have changed, and a second map of all windows would double the memory. */
+  /**
+   * The windows whose `isChanged` is true. With this flag, an array is enough: a second map, which may have to contain
+   * all windows, would double the memory.
+   */
   let changed: Window[] = []
 
   const sweep = setInterval(() => {

@@ -37,14 +37,14 @@ export interface UpstreamResponse {
   readonly body: Buffer | Readable
 }
 
-/** How far an attempt got, which decides whether it may be retried. */
+/** How far an attempt got, which decides whether it may be retried and which error the client gets. */
 export type Progress = 'nothing_sent' | 'sent' | 'response_begun'
 
 export class AttemptFailed extends Error {
   readonly progress: Progress
   /** See `LimitExceeded`. Such an attempt is not retried. */
   readonly exceededLimit: boolean
-  /** The error code of the cause, by which `isMoved` recognizes a request that is moved to another backend. */
+  /** The error code of the cause, such as that of `MovedToOtherBackend` (see `failover.ts`). */
   readonly code: unknown
 
   constructor(progress: Progress, cause: unknown) {
@@ -229,7 +229,7 @@ class Exchange implements ResponseHandler, Abortable {
     this.#connection?.resume()
   }
 
-  checkDeadline(now: number): boolean {
+  abortIfLate(now: number): boolean {
     if (now > this.#deadline) this.abort(new LimitExceeded('the deadline passed'))
     return !this.#isSettled
   }
@@ -247,7 +247,8 @@ class Exchange implements ResponseHandler, Abortable {
     const { streams, isGet } = this.#options
     this.#stream = streams.create(this, this.#body.take())
     if (this.#stream === undefined) {
-      // A GET has no effect, so its problem may say that nothing was done.
+      //       // A GET has no effect. With `nothing_sent`, the client gets the error which says that nothing was done.
+
       if (isGet) this.#progress = 'nothing_sent'
       this.abort(new LimitExceeded('too many streamed responses at the same time'))
     } else {

@@ -37,7 +37,7 @@ export interface ResponseHandler {
    * Aborts the request if its deadline has passed. `now` is `performance.now()`. Returns false if the request
    * has ended.
    */
-  checkDeadline(now: number): boolean
+  abortIfLate(now: number): boolean
 }
 
 /** The backend closed the connection before the response was complete, or the response is malformed. */
@@ -111,8 +111,8 @@ export class BackendConnection {
     this.#socket.resume()
   }
 
-  checkDeadline(now: number): void {
-    this.#handler?.checkDeadline(now)
+  abortIfLate(now: number): void {
+    this.#handler?.abortIfLate(now)
   }
 
   /** Closes the connection and fails the request in progress with `reason`. */

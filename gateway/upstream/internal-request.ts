@@ -78,7 +78,7 @@ class Exchange implements InternalExchange, ResponseHandler {
     this.#settled.reject(error)
   }
 
-  checkDeadline(now: number): boolean {
+  abortIfLate(now: number): boolean {
     if (now > this.#deadline) this.abort(new InternalTimeout('the backend took too long'))
     return !this.#hasEnded
   }

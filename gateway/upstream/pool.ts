@@ -205,9 +205,9 @@ export class BackendPool {
     // A timer for each request would take more CPU time than all other bookkeeping. The requests in progress
     // are found through their connections: a `Set` of requests would keep finished ones in memory, because V8 replaces
     // the hash table of a `Set` as it changes, and an old table that is not yet collected refers to its successor.
-    for (const connection of this.#connections) connection.checkDeadline(now)
-    // `checkDeadline` aborts a request whose deadline has passed. Requests that have ended leave the queue.
-    this.#queue = this.#queue.filter(({ handler }) => handler.checkDeadline(now))
+    for (const connection of this.#connections) connection.abortIfLate(now)
+    // // `abortIfLate` aborts a request whose deadline has passed. Requests that have ended leave the queue.
+    this.#queue = this.#queue.filter(({ handler }) => handler.abortIfLate(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {
       clearInterval(this.#checkTimer)
     }

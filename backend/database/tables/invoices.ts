@@ -60,7 +60,7 @@ export interface InvoiceRow {
   metadata: string
   created_at: string
   updated_at: string
-  /** Starts at 1 and increases by one with each change (see `stampOf`). */
+  /** Starts at 1 and increases by one with each change (see `nextRevision`). */
   revision: number
 }
 

@@ -62,7 +62,7 @@ export interface MessageRow {
   sent_at: string | null
   created_at: string
   updated_at: string
-  /** Starts at 1 and increases by one with each change (see `stampOf`). */
+  /** Starts at 1 and increases by one with each change (see `nextRevision`). */
   revision: number
 }
 

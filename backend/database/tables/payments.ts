@@ -32,7 +32,7 @@ export interface PaymentRow {
   metadata: string
   created_at: string
   updated_at: string
-  /** Starts at 1 and increases by one with each change (see `stampOf`). */
+  /** Starts at 1 and increases by one with each change (see `nextRevision`). */
   revision: number
 }
 

@@ -25,7 +25,8 @@ export interface SessionRow {
   user_id: string
   /** The user's role when the token was issued. After a change of the role, the next request replaces the token. */
   role: UserRow['role']
-  /** The name of the message that the next page shows once, or JSON with the name and an action to undo. */
+  /** The name of the message that the next page shows once, or JSON with the name and the request of the Undo
+   * button. */
   flash: string | null
   created_at: string
   last_seen_at: string
@@ -112,8 +113,9 @@ export interface PasswordResetRow {
  */
 export interface LoginGuessesRow {
   /**
-   * The purpose of the guesses and the SHA-256 of what they are about, such as an e-mail address: `email:…`. For the
-   * guesses from an IP address or network, `address:` and this address or network.
+   * The purpose of the guesses and the SHA-256 of what they are about: e.g. `email:…` for logins with an e-mail
+   * address, or `second_factor:…` for codes of a user. For all guesses from an IP address or network, `address:` and
+   * this address or network.
    */
   subject: string
   guesses: number

@@ -7,7 +7,7 @@
 import { sql } from 'kysely'
 import { announce } from '../../database/announcements.ts'
 import type { Transaction } from '../../database/database.ts'
-import { stampOf } from '../../database/stamp.ts'
+import { nextRevision } from '../../database/revision.ts'
 import type { MessageRow, TakenStageRow } from '../../database/tables.ts'
 import { writeInParts } from '../../database/write-in-parts.ts'
 import { REMINDER_TIMES_CHANGED, recordMessageEvent } from '../../messages/lifecycle.ts'
@@ -112,7 +112,7 @@ async function writeInvoices(
     (row) =>
       sql`(${row.id}, ${row.chasing_status}, ${row.chasing_next_stage}, ${row.chasing_next_action_at}, ${row.chasing_blocked_reason})`,
   )
-  const stamp = stampOf(tx, now.toISOString())
+  const stamp = nextRevision(tx, now.toISOString())
   await writeInParts(values, (part) =>
     sql`
       update invoices set

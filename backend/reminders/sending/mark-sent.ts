@@ -2,7 +2,7 @@
 
 import { sql } from 'kysely'
 import type { Transaction } from '../../database/database.ts'
-import { stampOf } from '../../database/stamp.ts'
+import { nextRevision } from '../../database/revision.ts'
 import type { InvoiceRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import { changeMessage, timeOfSending } from '../../messages/lifecycle.ts'
 import { loggedStage, readFacts } from '../planning/facts.ts'
@@ -60,7 +60,7 @@ export async function markSent(
         ),
         chasing_next_action_at: ifUnpaidAndChasing(ACTIVE, 'chasing_next_action_at', null),
         chasing_blocked_reason: ifUnpaidAndChasing(ACTIVE, 'chasing_blocked_reason', null),
-        ...stampOf(tx, at),
+        ...nextRevision(tx, at),
       })
       .where('account_id', '=', message.account_id)
       .where('id', 'in', ids)

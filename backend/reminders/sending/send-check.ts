@@ -10,7 +10,7 @@ import { sql } from 'kysely'
 import { findLogo } from '../../accounts/logo.ts'
 import { addDays } from '../../calendar/calendar.ts'
 import type { Transaction } from '../../database/database.ts'
-import { stampOf } from '../../database/stamp.ts'
+import { nextRevision } from '../../database/revision.ts'
 import type { MessageRow } from '../../database/tables.ts'
 import { replanDebtor } from '../../debtors/debtors.ts'
 import type { Mail, Mailer } from '../../mail/mail.ts'
@@ -128,7 +128,7 @@ async function suppress(
       .set({
         chasing_next_action_at: null,
         chasing_blocked_reason: reason,
-        ...stampOf(tx, now.toISOString()),
+        ...nextRevision(tx, now.toISOString()),
       })
       .where('account_id', '=', message.account_id)
       .where('status', 'in', ['open', 'partially_paid'])

@@ -12,7 +12,7 @@ import {
 import { senderNameOf } from '../../accounts/sender.ts'
 import { daysBetween } from '../../calendar/calendar.ts'
 import type { Transaction } from '../../database/database.ts'
-import { stampOf } from '../../database/stamp.ts'
+import { nextRevision } from '../../database/revision.ts'
 import type { DebtorRow, MessageHtmlRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import type { UnsubscribeLinks } from '../../mail/unsubscribe-links.ts'
 import { findWording } from '../../mail/wording/account-wordings.ts'
@@ -97,7 +97,7 @@ export async function writeText(
   }
   const stamped = await tx
     .updateTable('messages')
-    .set({ ...written, ...stampOf(tx, now.toISOString()) })
+    .set({ ...written, ...nextRevision(tx, now.toISOString()) })
     .where('id', '=', id)
     .returning(['updated_at', 'revision'])
     .executeTakeFirstOrThrow()

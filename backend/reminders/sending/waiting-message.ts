@@ -1,7 +1,7 @@
 /** A message that waits to be sent, for the first time or again, with all data that the send check needs. */
 
 import type { Transaction } from '../../database/database.ts'
-import { stampOf } from '../../database/stamp.ts'
+import { nextRevision } from '../../database/revision.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
 import { changeMessage, timeOfSending } from '../../messages/lifecycle.ts'
@@ -88,7 +88,7 @@ export async function recordPossibleArrival(
   const at = handedOverAt > recordedAt ? handedOverAt : recordedAt
   await tx
     .updateTable('invoices')
-    .set({ chasing_last_message_at: at, ...stampOf(tx, at) })
+    .set({ chasing_last_message_at: at, ...nextRevision(tx, at) })
     .where('account_id', '=', accountId)
     .where(
       'id',

@@ -5,10 +5,10 @@ import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
-  renderHiddenStored,
+  renderInitialValues,
   renderPage,
 } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
@@ -69,7 +69,7 @@ function renderForm(
 <input id="${name}" name="${name}" value="${entered[name] ?? stored[name]}" required${attributes}${describedBy(problem, name, `${name}-hint`)}>
 <p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFieldFaults(problem, name)}</div>`
   return html`${renderFaultSummary(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCsrfField(frame)}${renderHiddenStored({ ...stored })}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCommonHiddenFields(frame)}${renderInitialValues({ ...stored })}
 ${field('name', html` maxlength="200" autocomplete="organization"`)}
 ${field('timezone', html` list="timezones" autocomplete="off" spellcheck="false" translate="no"`)}
 <datalist id="timezones">${Intl.supportedValuesOf('timeZone').map((zone) => html`<option value="${zone}"></option>`)}</datalist>

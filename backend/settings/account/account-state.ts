@@ -3,7 +3,7 @@ import { isReadOnly, setStatus } from '../../accounts/accounts.ts'
 import type { AccountStatus } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { renderCsrfField, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 
@@ -66,7 +66,7 @@ function renderStatus(frame: Frame, { account, user }: Session): Html {
 ${
   account.status === 'trial_paused' &&
   (user.role === 'admin'
-    ? html`<form method="post" action="${PATH}/resume" data-once>${renderCsrfField(frame)}<button class="primary">Resume the trial</button></form>`
+    ? html`<form method="post" action="${PATH}/resume" data-once>${renderCommonHiddenFields(frame)}<button class="primary">Resume the trial</button></form>`
     : html`<p class="hint">An Admin of your account can resume the trial.</p>`)
 }</section>`
   return renderPage(frame, { title, main })

@@ -6,10 +6,10 @@ import { type Html, html } from '../../html/html.ts'
 import { LANGUAGES } from '../../mail/wording/languages.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
-  renderHiddenStored,
+  renderInitialValues,
   renderOption,
   renderPage,
 } from '../shell/layout.ts'
@@ -73,7 +73,7 @@ export function renderCustomerForm(
 <h1>Change customer</h1>
 ${bounced && html`<p class="lead">Mail to this customer bounced. After you enter another address, confirm on the customer’s page that it works.</p>`}
 ${renderFaultSummary(problem)}
-<form method="post" action="${path}" class="card stack" data-once novalidate>${renderCsrfField(frame)}${renderHiddenStored(stored)}
+<form method="post" action="${path}" class="card stack" data-once novalidate>${renderCommonHiddenFields(frame)}${renderInitialValues(stored)}
 <div class="pair">
 <fieldset class="stack"><legend class="title">Contact</legend>${CONTACT_FIELDS.map(renderDetail)}</fieldset>
 <fieldset class="stack"><legend class="title">Address</legend>${ADDRESS_FIELDS.map(renderDetail)}</fieldset>

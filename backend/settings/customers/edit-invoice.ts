@@ -11,9 +11,9 @@ import { validateBody } from '../../validation/body.ts'
 import { notFound, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import {
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
-  renderHiddenStored,
+  renderInitialValues,
   renderPage,
 } from '../shell/layout.ts'
 import { EDIT_METHODS, type SessionPage, type SessionRequest } from '../shell/page-request.ts'
@@ -117,7 +117,7 @@ function renderForm(
 <h1>Change invoice <span translate="no">${row.number}</span></h1>
 <p class="lead">Waiting reminders about this invoice are rewritten. To lower the amount, credit the invoice.</p>
 ${renderFaultSummary(problem)}
-<form method="post" action="${path}" class="card stack" data-once novalidate>${renderCsrfField(frame)}${renderHiddenStored(stored)}
+<form method="post" action="${path}" class="card stack" data-once novalidate>${renderCommonHiddenFields(frame)}${renderInitialValues(stored)}
 <div class="fields">${field('due_date', undefined, 'date')}${field('po_number')}${field('payment_url', 'An https address where the invoice can be paid.')}${field('notes', undefined, 'lines')}</div>
 <p class="row"><button class="primary">Save</button> <a class="button" href="${path}">Cancel</a></p></form>`
   return renderPage(frame, {

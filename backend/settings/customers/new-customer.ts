@@ -16,7 +16,7 @@ import {
 } from '../forms/perform-once.ts'
 import { rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
-import { renderCsrfField, renderFaultSummary, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderFaultSummary, renderPage } from '../shell/layout.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { ADDRESS_FIELDS, CONTACT_FIELDS, type Field, renderField } from './customer-form-page.ts'
@@ -125,7 +125,7 @@ function renderForm(frame: Frame, fields: Fields, problem: Problem | undefined):
   const main = html`<p class="back"><a href="${PATH}">Customers</a></p>
 <h1>Add a customer</h1>
 ${renderFaultSummary(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCsrfField(frame)}${renderIdempotencyKey(fields)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCommonHiddenFields(frame)}${renderIdempotencyKey(fields)}
 <div class="pair">
 <fieldset class="stack"><legend class="title">Contact</legend>${CONTACT_FIELDS.map(renderInput)}</fieldset>
 <div><fieldset class="stack"><legend class="title">Address</legend>${ADDRESS_FIELDS.map(renderInput)}</fieldset></div>

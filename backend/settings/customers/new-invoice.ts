@@ -24,7 +24,7 @@ import { invalid, notFound, rejectIfReadOnly, withFieldLabels } from '../shell/f
 import { type Fields, fieldsOf } from '../shell/fields.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -165,7 +165,7 @@ function renderForm(
   const main = html`<p class="back"><a href="${back}" translate="no">${debtor.name}</a></p>
 <h1>Enter an invoice</h1>
 ${renderFaultSummary(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCsrfField(frame)}${renderIdempotencyKey(entered)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCommonHiddenFields(frame)}${renderIdempotencyKey(entered)}
 <input type="hidden" name="debtor_id" value="${debtor.id}">
 <div class="fields">
 <div class="field"><label for="amount">Amount, including tax</label>

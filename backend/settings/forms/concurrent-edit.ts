@@ -1,20 +1,20 @@
 /**
  * Combines the texts of a form with those that another person has stored since the form was opened. The hidden field
- * `SHOWN` contains the first texts of the form: those that it showed when it was opened.
+ * `INITIAL_VALUES` contains the first texts of the form: those that it showed when it was opened.
  */
 import { enteredValuesProblem, type FieldError } from '../../validation/field-errors.ts'
 import { truncate } from '../../validation/truncate.ts'
-import { type Fields, SHOWN } from '../shell/fields.ts'
+import { type Fields, INITIAL_VALUES } from '../shell/fields.ts'
 
 /** The largest number of characters of a stored text that an error quotes. */
 const QUOTED_MAX = 200
 
 /**
  * Returns the texts to store. A unit is a list of texts that belong together, such as those of a bank account. If the
- * form does not change a unit, all texts of the unit keep their stored values. A request without the field `SHOWN`,
- * such as a JSON request, replaces all stored texts: a text that was not sent becomes empty. Throws `validation_failed`
- * if both persons have changed the same unit, and to different texts. The form is then shown again with the now stored
- * texts as its first texts, so that sending it again replaces them.
+ * form does not change a unit, all texts of the unit keep their stored values. A request without the field
+ * `INITIAL_VALUES`, such as a JSON request, replaces all stored texts: a text that was not sent becomes empty. Throws
+ * `validation_failed` if both persons have changed the same unit, and to different texts. The form is then shown again
+ * with the now stored texts as its first texts, so that sending it again replaces them.
  */
 export function combineTexts<Name extends string>(
   fields: Fields,
@@ -22,10 +22,10 @@ export function combineTexts<Name extends string>(
   units: readonly (readonly Name[])[],
 ): Readonly<Record<Name, string>> {
   const names = units.flat()
-  if (!fields.has(SHOWN)) return record(names, (name) => fields.text(name))
+  if (!fields.has(INITIAL_VALUES)) return record(names, (name) => fields.text(name))
   // `fields.has` returns false for a text that was sent, but that is still the first text.
   const isChangedInForm = (name: Name) => fields.has(name)
-  const isChangedMeanwhile = (name: Name) => stored[name] !== fields.firstText(name)
+  const isChangedMeanwhile = (name: Name) => stored[name] !== fields.initialText(name)
   const conflicts = units
     .filter((unit) => unit.some(isChangedInForm) && unit.some(isChangedMeanwhile))
     .flatMap((unit) => unit.filter((name) => fields.formText(name) !== stored[name]))

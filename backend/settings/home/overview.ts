@@ -80,7 +80,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
   const { id: accountId, timezone } = session.account
   const today = todayIn(timezone, now)
   // Home always links to the whole lists, so it does not need an extra row to know whether a list is longer.
-  const newest = { ...newestRows(SHOWN_MAX), fetch: SHOWN_MAX }
+  const newest = { ...newestRows(SHOWN_MAX), rowsMax: SHOWN_MAX }
   const [
     due,
     archived,

@@ -9,7 +9,7 @@ import { moneyText } from '../../money/money-text.ts'
 import { renderOldInvoicesHint } from '../reminders/old-invoices.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderHidden,
@@ -45,7 +45,7 @@ export function renderImportForm(frame: Frame, form: ImportForm, problem?: Probl
 <p class="lead">A CSV file with one invoice in each row. The import also creates the customers, and a payment for each invoice
 that the file shows as paid. You see a preview before anything is recorded.</p>
 ${renderFaultSummary(problem)}
-<form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${renderCsrfField(frame)}
+<form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${renderCommonHiddenFields(frame)}
 <div class="card stack">
 <p class="field"><label for="file">CSV file</label>
 <input id="file" name="file" type="file" accept=".csv,text/csv,text/plain"${describedBy(problem, 'file', 'file-hint')}></p>
@@ -137,7 +137,7 @@ export function renderImportPreview(frame: Frame, preview: Preview): Html {
 <p class="hint">Columns: ${[...ledger.headers].map(([field, header], index) => html`${index > 0 && ', '}${FIELD_WORDS[field].toLowerCase()} from <span translate="no">“${header}”</span>`)}.</p>
 ${renderTotals(comparison)}
 ${renderDifferences(comparison)}
-<form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once>${renderCsrfField(frame)}
+<form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once>${renderCommonHiddenFields(frame)}
 ${renderHiddenFields(form)}${renderHidden('import_id', importId)}
 ${
   corrections.length > 0 &&
@@ -208,7 +208,7 @@ function renderProgress(
   done: number,
   left: number,
 ): Html {
-  return html`<form method="post" action="${PATH}" enctype="multipart/form-data" class="card stack" data-once data-continue>${renderCsrfField(frame)}
+  return html`<form method="post" action="${PATH}" enctype="multipart/form-data" class="card stack" data-once data-continue>${renderCommonHiddenFields(frame)}
 ${renderHiddenFields(form)}${form.correctsRecords && html`<input type="hidden" name="correct" value="yes">`}
 <input type="hidden" name="recorded" value="${done}">
 ${importId !== undefined && renderHidden('import_id', importId)}

@@ -7,7 +7,7 @@ import {
   type KeptRecord,
   type TakeBackPlan,
 } from '../../import/take-back-plan.ts'
-import { renderCsrfField, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural } from '../shell/words.ts'
@@ -129,7 +129,7 @@ ${invoices > 0 && html`<li>${plural(invoices, 'invoice')} ${invoices === 1 ? 'is
 ${customers > 0 && html`<li>${plural(customers, 'customer')} ${customers === 1 ? 'is' : 'are'} archived.</li>`}
 </ul>
 <p>The numbers and external IDs of these records can be used again, so that you can import the corrected file. <strong>This cannot be undone.</strong></p>
-<form method="post" action="${IMPORTS_PATH}/${row.id}/take-back" data-once${progress !== undefined && html` data-continue`}>${renderCsrfField(frame)}
+<form method="post" action="${IMPORTS_PATH}/${row.id}/take-back" data-once${progress !== undefined && html` data-continue`}>${renderCommonHiddenFields(frame)}
 ${progress !== undefined && html`<input type="hidden" name="done" value="${progress.done}"><p role="status">${plural(progress.done, 'record')} taken back so far.</p>`}
 <p class="row"><a class="button" href="${IMPORTS_PATH}">Cancel</a> <button class="danger solid">${progress === undefined ? 'Take back' : 'Continue'}</button></p></form></section>`
 }

@@ -8,7 +8,7 @@ import type { ApiKeyRow } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
-import { renderCsrfField, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural, SCOPE_GROUPS, SCOPE_WORDS, timeAgoExact } from '../shell/words.ts'
 
@@ -27,7 +27,7 @@ export function renderAllowance(frame: Frame, view: AllowanceView): Html {
 <p class="lead">If you remove a permission here, every key of the account loses it from the next call on. If you
 allow the permission again, the keys that were issued with it can use it again.</p>
 <form method="post" action="/settings/scope-allowance" class="stack">
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <fieldset class="card"${attribute('disabled', !isAdmin)}>
 <legend class="title">Keys may</legend>
 <div class="groups">${SCOPE_GROUPS.map(

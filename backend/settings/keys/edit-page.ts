@@ -2,13 +2,13 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import type { ShownValues } from '../shell/fields.ts'
+import type { InitialValues } from '../shell/fields.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
-  renderHiddenStored,
+  renderInitialValues,
   renderPage,
 } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
@@ -23,7 +23,7 @@ export interface EditView extends ExpiryAndAddresses {
   /** The name that was entered, or the stored name if the form is shown for the first time. */
   readonly name: string
   /** The values that are stored when the form is rendered: a field that still has such a value counts as not sent. */
-  readonly stored: ShownValues
+  readonly stored: InitialValues
 }
 
 export function renderEditKey(frame: Frame, view: EditView, problem?: Problem): Html {
@@ -34,7 +34,7 @@ export function renderEditKey(frame: Frame, view: EditView, problem?: Problem): 
 <p class="lead">Changes apply from the next call on. Permissions cannot be changed: if you need others, issue a new key.</p>
 ${renderFaultSummary(problem)}
 <form method="post" action="${path}" class="stack" data-once novalidate>
-${renderCsrfField(frame)}${renderHiddenStored(view.stored)}
+${renderCommonHiddenFields(frame)}${renderInitialValues(view.stored)}
 <div class="card stack">
 <p class="field"><label for="name">Name</label>
 <input id="name" name="name" value="${view.name}" autocomplete="off" required data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>

@@ -4,7 +4,7 @@ import type { Scope } from '../../accounts/scopes.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -38,7 +38,7 @@ export function renderIssueForm(frame: Frame, view: IssueView, problem?: Problem
 key, switch the integration to it, and then revoke the old key.</p>
 ${renderFaultSummary(problem)}
 <form method="post" action="/settings/api-keys" class="stack" data-once novalidate>
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <input type="hidden" name="submission" value="${view.submission}">
 <div class="card stack">
 <p class="field"><label for="name">Name</label>

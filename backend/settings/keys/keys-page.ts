@@ -4,7 +4,7 @@ import { keyStatus } from '../../api-keys/key-status.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { renderCsrfField, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
 import { type ListPage, renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { agoWords, plural, SCOPE_WORDS, timeAgoExact } from '../shell/words.ts'
@@ -126,8 +126,9 @@ data-warning="${revocationWarning(row, now)}">Revoke<span class="unseen"> ${row.
 }
 
 /**
- * Says when the key was last used, and what a revocation causes. Other backends store the last use of a key a few
- * seconds later, so a key without a stored use may have been used in the last few seconds.
+ * Says when the key was last used, and what a revocation causes. Each backend stores the last uses of
+ * keys every few seconds. This backend has stored its own before it renders the page, but a key without a stored use
+ * may have been used through another backend in the last few seconds.
  */
 export function revocationWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null
@@ -160,7 +161,7 @@ function renderDialog(frame: Frame): Html {
 <p data-fill="warning"></p>
 <p>A revoked key cannot be restored.</p></div>
 <form method="post" class="row">
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <button type="button" data-close autofocus>Cancel</button>
 <button class="danger solid">Revoke key</button>
 </form>

@@ -4,7 +4,7 @@
  */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { renderCsrfField, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { revocationWarning } from './keys-page.ts'
 
@@ -18,7 +18,7 @@ ${
     ? html`<p>${revocationWarning(row, now)}</p>
 <p>A revoked key cannot be restored.</p>
 <form method="post" action="/settings/api-keys/${row.id}/revoke" class="row">
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <a class="button" href="/settings/api-keys">Cancel</a>
 <button class="danger solid">Revoke key</button>
 </form>`

@@ -5,7 +5,7 @@ import type { ApiKeyRow } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -41,7 +41,7 @@ export function renderRotate(frame: Frame, view: RotateView, problem?: Problem):
 <span translate="no">${row.name}</span> (<code translate="no">${row.prefix}</code>), which it replaces.</p>
 ${renderFaultSummary(problem)}
 <form method="post" action="${path}/rotate" class="stack" data-once novalidate>
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <input type="hidden" name="submission" value="${view.submission}">
 <div class="card stack">
 <p class="field"><label for="name">Name of the new key</label>

@@ -7,7 +7,7 @@ import type { UserRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { hasPasskey } from '../../sessions/factors.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'
-import { renderCsrfField, renderFaultSummary, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderFaultSummary, renderPage } from '../shell/layout.ts'
 import type { SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderPasskeyLogin } from './passkey-form.ts'
@@ -40,7 +40,7 @@ ${party !== undefined && renderPasskeyLogin(frame, party, `${CODE_PATH}/passkey`
       : 'If you have lost your passkey, enter one of your recovery codes.'
   }</p>
 <form method="post" action="${CODE_PATH}" class="stack" data-once novalidate>
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <p class="field"><label for="code">${hasApp ? 'Code' : 'Recovery code'}</label>
 <input id="code" name="code" autocomplete="one-time-code" inputmode="text" spellcheck="false" translate="no" required${hasApp && html` autofocus`}></p>
 <p><button class="${hasApp ? 'primary wide' : 'wide'}">Log in</button></p>

@@ -13,7 +13,7 @@ import { checkChosenPassword } from '../../users/password-rules.ts'
 import { hashToken } from '../../users/tokens.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -83,7 +83,7 @@ function renderInvitation(frame: Frame, code: string, problem?: Problem): Html {
 <p>Choose a password. You will log in with the e-mail address that was invited.</p>
 ${renderFaultSummary(problem)}
 <form method="post" action="${PATH}" class="stack" data-once>
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <div data-code><p class="field"><label for="code">Invitation code</label>
 <input id="code" name="code" value="${code}" autocomplete="off" spellcheck="false" translate="no"
 required data-from-fragment aria-describedby="code-hint"></p>

@@ -5,7 +5,7 @@ import { browserName } from '../../sessions/browser-name.ts'
 import type { ListedSession, Session } from '../../sessions/sessions.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -29,7 +29,7 @@ ${user.role === 'admin' ? 'an Admin' : 'a Member'} of ${account.name}.</p>
 <p class="hint">You stay logged in here and are logged out everywhere else.</p>
 ${renderFaultSummary(problem)}
 <form method="post" action="/settings/password" class="stack">
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <input type="hidden" autocomplete="username" value="${user.email}">
 <p class="field"><label for="current_password">Current password</label>
 <input id="current_password" name="current_password" type="password"
@@ -61,7 +61,7 @@ function renderSessions(frame: Frame, { sessions, session, now }: LoginDetails):
   const times = { now, timezone: session.account.timezone }
   return html`<section aria-labelledby="sessions-title">
 <div class="heading"><h2 id="sessions-title">Sessions</h2>
-<form method="post" action="/settings/logout-everywhere">${renderCsrfField(frame)}
+<form method="post" action="/settings/logout-everywhere">${renderCommonHiddenFields(frame)}
 <button>Log out everywhere</button></form></div>
 <p class="hint">A session ends after 30 minutes without use, and at the latest after 12 hours. Times are in
 ${times.timezone} time.</p>
@@ -79,6 +79,6 @@ ${times.timezone} time.</p>
 }
 
 function renderEndSession(frame: Frame, { id, userAgent, createdAt }: ListedSession): Html {
-  return html`<form method="post" action="/settings/sessions/${id}/end" data-once>${renderCsrfField(frame)}
+  return html`<form method="post" action="/settings/sessions/${id}/end" data-once>${renderCommonHiddenFields(frame)}
 <button class="small">End<span class="unseen"> the session of ${browserName(userAgent)} since ${createdAt}</span></button></form>`
 }

@@ -2,7 +2,7 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'
-import { renderCsrfField, renderFaultSummary, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderFaultSummary, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderPasskeyLogin } from './passkey-form.ts'
 
@@ -17,7 +17,7 @@ export function renderLogin(
 <h1>Log in to Settings</h1>
 ${renderFaultSummary(problem)}
 <form method="post" action="/settings/login" class="stack">
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <p class="field"><label for="email">E-mail</label>
 <input id="email" name="email" type="email" value="${email}" autocomplete="username" required></p>
 <p class="field"><label for="password">Password</label>

@@ -9,7 +9,7 @@ import {
   type SECURITY_NOTICES,
 } from '../../mail/notice-choices.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { renderCsrfField, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 
 export const NOTICES_PATH = '/settings/notices'
@@ -46,7 +46,7 @@ export function renderNotices(
 <p class="lead">${isAdmin ? html`Choose which notices the service mails to <strong translate="no">${user.email}</strong>. Other Admins choose for themselves.` : 'Notices about the account are mailed to its Admins. You receive mail about your own login only.'}</p>
 ${
   isAdmin &&
-  html`<form method="post" action="${NOTICES_PATH}" class="card stack" data-once>${renderCsrfField(frame)}
+  html`<form method="post" action="${NOTICES_PATH}" class="card stack" data-once>${renderCommonHiddenFields(frame)}
 <fieldset class="stack"><legend class="title">Mail me when</legend>
 ${OPTIONAL_NOTICES.map((kind) => {
   const [name, hint] = OPTIONAL_NOTICE_WORDS[kind]

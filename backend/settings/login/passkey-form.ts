@@ -4,13 +4,13 @@
  */
 import { type Html, html } from '../../html/html.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'
-import { renderCsrfField } from '../shell/layout.ts'
+import { renderCommonHiddenFields } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 
 /** The form that logs in with a passkey. */
 export function renderPasskeyLogin(frame: Frame, party: RelyingParty, path: string): Html {
   return html`<form method="post" action="${path}" class="stack" data-passkey="get" data-challenge="${path}/challenge" data-host="${party.id}" hidden>
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <input type="hidden" name="credential">
 <p><button class="wide">Log in with a passkey</button></p>
 <p class="fault" role="alert" data-passkey-fault></p>

@@ -7,7 +7,7 @@ import type { RelyingParty } from '../../sessions/relying-party.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -63,7 +63,7 @@ ${renderFaultSummary(problem)}
 <noscript><p class="hint">Passkeys need a browser that runs scripts. Without scripts, use an authenticator app.</p></noscript>
 ${renderPasskeyUnavailable(party)}
 <form method="post" action="/settings/passkeys" class="stack" data-passkey="create" data-challenge="/settings/passkeys/challenge" data-host="${party.id}" hidden novalidate>
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <input type="hidden" name="credential" id="credential">
 <p class="field"><label for="name">Name</label>
 <input id="name" name="name" value="${name}" maxlength="${PASSKEY_NAME_LENGTH_MAX}" autocomplete="off" required${describedBy(problem, 'name', 'name-hint')}></p>

@@ -14,7 +14,7 @@ import { hashToken } from '../../users/tokens.ts'
 import { checkEmail } from '../../users/users.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -106,7 +106,7 @@ function renderRequest(frame: Frame, email: string, problem?: Problem): Html {
     html`<p>Enter your e-mail address, and we send you a link to set a new password.</p>
 ${renderFaultSummary(problem)}
 <form method="post" action="${REQUEST_PATH}" class="stack" data-once novalidate>
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <p class="field"><label for="email">E-mail</label>
 <input id="email" name="email" type="email" value="${email}" autocomplete="username" required${describedBy(problem, 'email')}></p>
 ${renderFieldFaults(problem, 'email')}
@@ -160,7 +160,7 @@ function renderNewPassword(frame: Frame, code: string, problem?: Problem): Html 
     html`<p>After this, all your sessions end, and you must log in with the new password.</p>
 ${renderFaultSummary(problem)}
 <form method="post" action="${RESET_PATH}" class="stack" data-once novalidate>
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <div data-code><p class="field"><label for="code">Code from your link</label>
 <input id="code" name="code" value="${code}" autocomplete="off" spellcheck="false" translate="no"
 required data-from-fragment aria-describedby="code-hint"></p>

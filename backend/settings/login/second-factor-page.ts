@@ -7,7 +7,7 @@ import type { TotpSetup } from '../../sessions/second-factor.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -65,7 +65,7 @@ function renderPolicy(frame: Frame, isRequired: boolean): Html {
       ? 'Every Admin of this account must use two-factor authentication. Admins who have not set it up can open only the pages of their own login.'
       : 'Two-factor authentication is not required: Admins who have not set it up log in with their password alone.'
   }</p>
-<form method="post" action="${PATH}/policy" data-once>${renderCsrfField(frame)}
+<form method="post" action="${PATH}/policy" data-once>${renderCommonHiddenFields(frame)}
 <input type="hidden" name="required" value="${isRequired ? 'no' : 'yes'}">
 <button>${isRequired ? 'Stop requiring it' : 'Require it for all Admins'}</button></form></section>`
 }
@@ -83,7 +83,7 @@ ${renderQrCode(uri, 'QR code with the key below')}
 <div class="copy"><textarea id="totp-secret" class="secret" rows="2" readonly spellcheck="false" autocomplete="off" translate="no">${secret.match(/.{4}/g)?.join(' ') ?? secret}</textarea><button type="button" data-copy="totp-secret" hidden>Copy<span class="unseen"> key</span></button></div></div>
 <p><a href="${uri}">Open the key in an app on this device</a></p></li>
 <li><p>Enter the 6 digits that the app shows.</p>
-<form method="post" action="${PATH}/enable" class="stack" data-once novalidate>${renderCsrfField(frame)}
+<form method="post" action="${PATH}/enable" class="stack" data-once novalidate>${renderCommonHiddenFields(frame)}
 <p class="field"><label for="code">Code</label>
 <input id="code" name="code" inputmode="numeric" autocomplete="one-time-code" required${describedBy(problem, 'code')}></p>
 ${renderFieldFaults(problem, 'code')}
@@ -114,6 +114,6 @@ function renderButton(
   name: string,
   { isDangerous }: { readonly isDangerous?: boolean } = {},
 ): Html {
-  return html`<form method="post" action="${PATH}/${action}" data-once>${renderCsrfField(frame)}
+  return html`<form method="post" action="${PATH}/${action}" data-once>${renderCommonHiddenFields(frame)}
 <button${isDangerous && html` class="danger"`}>${name}</button></form>`
 }

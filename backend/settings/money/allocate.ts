@@ -16,7 +16,7 @@ import { IDEMPOTENCY_KEY_FIELD, renderIdempotencyKey } from '../forms/perform-on
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import {
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -144,7 +144,7 @@ function renderForm(
 ${renderFaultSummary(problem)}
 ${
   isAllocationPossible
-    ? html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${renderCsrfField(frame)}${renderIdempotencyKey(entered)}
+    ? html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${renderCommonHiddenFields(frame)}${renderIdempotencyKey(entered)}
 <fieldset class="card" id="allocations"><legend class="title">Open invoices</legend>
 <p class="hint">The oldest invoices are proposed. Change the amounts as you like. Money that you do not allocate stays on account.</p>
 ${renderFieldFaults(problem, 'allocations')}${renderAllocationFields(invoices, today, entered, problem)}</fieldset>

@@ -17,7 +17,7 @@ import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -110,7 +110,7 @@ function renderForm(
 <h1>Credit invoice <span translate="no">${invoice.number}</span></h1>
 <p class="lead"><span translate="no">${customerName}</span> owes ${renderMoney(invoice.amount_due, invoice.currency)} on this invoice. A credit reduces this amount, in part or in full, and cannot be undone.</p>
 ${renderFaultSummary(problem)}
-<form method="post" action="${path}/credit/preview" class="card stack" novalidate>${renderCsrfField(frame)}${renderIdempotencyKey(entered)}
+<form method="post" action="${path}/credit/preview" class="card stack" novalidate>${renderCommonHiddenFields(frame)}${renderIdempotencyKey(entered)}
 <div class="field"><label for="amount">Amount in <span translate="no">${invoice.currency}</span></label>
 <input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFieldFaults(problem, 'amount')}</div>
 <div class="field"><label for="reason">Reason</label>

@@ -3,7 +3,7 @@
  * works without JavaScript.
  */
 import { type Html, html } from '../../html/html.ts'
-import { renderCsrfField, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
 import { dateWords, nextReminderText, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
@@ -43,7 +43,7 @@ ${warning !== undefined && html`<div class="faults" role="note"><p>${warning}</p
 <section aria-labelledby="outcome"><h2 id="outcome">What changes</h2>
 ${renderSentences(effects)}
 ${effects.invoices.length > 0 && renderInvoices(effects.invoices, timezone)}</section>
-<form method="post" action="${page.action}" class="confirm" data-once>${renderCsrfField(frame)}${page.hidden}
+<form method="post" action="${page.action}" class="confirm" data-once>${renderCommonHiddenFields(frame)}${page.hidden}
 <p class="row"><button class="primary">${page.button}</button>
 <button formaction="${page.editAction}" formnovalidate>Change</button>
 <a class="button" href="${back.path}">Cancel</a></p></form>`

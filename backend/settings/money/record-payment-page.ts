@@ -6,7 +6,7 @@ import { renderIdempotencyKey } from '../forms/perform-once.ts'
 import type { Fields } from '../shell/fields.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -40,7 +40,7 @@ export function renderRecordForm(
 <h1>Record a payment</h1>
 ${renderCurrencyLinks(loaded)}
 ${renderFaultSummary(problem)}
-<form method="post" action="${PATH}/preview" class="stack" novalidate>${renderCsrfField(frame)}${renderIdempotencyKey(entered)}
+<form method="post" action="${PATH}/preview" class="stack" novalidate>${renderCommonHiddenFields(frame)}${renderIdempotencyKey(entered)}
 <input type="hidden" name="debtor_id" value="${debtor.id}">
 <input type="hidden" name="invoice_id" value="${loaded.invoice?.id ?? ''}">
 <div class="card stack"><div class="fields">

@@ -7,8 +7,8 @@ import { renderIdempotencyKey } from '../forms/perform-once.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import {
   describedBy,
+  renderCommonHiddenFields,
   renderCopyField,
-  renderCsrfField,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -64,7 +64,7 @@ ${
 }
 <section class="card" aria-labelledby="invite-title"><h2 id="invite-title">Invite someone</h2>
 ${renderFaultSummary(rejected?.problem)}
-<form method="post" action="/settings/people" class="stack" data-once novalidate>${renderCsrfField(frame)}${renderIdempotencyKey(entered)}
+<form method="post" action="/settings/people" class="stack" data-once novalidate>${renderCommonHiddenFields(frame)}${renderIdempotencyKey(entered)}
 <p class="field"><label for="email">E-mail</label>
 <input id="email" name="email" type="email" value="${entered.text('email')}" autocomplete="off" required${describedBy(rejected?.problem, 'email')}></p>
 ${renderFieldFaults(rejected?.problem, 'email')}
@@ -134,6 +134,6 @@ function renderInvitation(frame: Frame, row: InvitationRow, { timezone, mails }:
 }
 
 function renderAction(frame: Frame, action: string, name: string, person: string): Html {
-  return html`<form method="post" action="${action}">${renderCsrfField(frame)}
+  return html`<form method="post" action="${action}">${renderCommonHiddenFields(frame)}
 <button class="small">${name}<span class="unseen"> ${person}</span></button></form>`
 }

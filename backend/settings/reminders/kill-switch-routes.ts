@@ -10,7 +10,7 @@ import {
 import type { Session } from '../../sessions/sessions.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -118,7 +118,7 @@ ${!isAdmin && html`<p class="hint">${ADMINS_ONLY}</p>`}
 
 function renderStopForm(frame: Frame, rejected?: RejectedForm): Html {
   return html`${renderFaultSummary(rejected?.problem)}
-<form method="post" action="${PATH}/on" class="stack" data-once novalidate>${renderCsrfField(frame)}
+<form method="post" action="${PATH}/on" class="stack" data-once novalidate>${renderCommonHiddenFields(frame)}
 <p class="field"><label for="reason">Reason</label>
 <input id="reason" name="reason" value="${rejected?.reason}" maxlength="500" autocomplete="off" required${describedBy(rejected?.problem, 'reason', 'reason-hint')}></p>
 <p class="hint" id="reason-hint">Every user of your account sees the reason on every page.</p>
@@ -128,7 +128,7 @@ ${renderFieldFaults(rejected?.problem, 'reason')}
 
 function renderResumeForm(frame: Frame, rejected?: RejectedForm): Html {
   return html`${renderFaultSummary(rejected?.problem)}
-<form method="post" action="${PATH}/off" class="stack" data-once>${renderCsrfField(frame)}
+<form method="post" action="${PATH}/off" class="stack" data-once>${renderCommonHiddenFields(frame)}
 <p class="hint">New reminders are planned for the invoices that are due one. They are sent in each customer’s business hours, the first ones within a minute if those hours have begun, and at most one a day to each customer. Firm and final reminders wait for approval first.</p>
 <p><button class="primary">Resume reminders</button></p></form>`
 }
@@ -141,7 +141,7 @@ export function renderStopDialog(frame: Frame): Html {
   return html`<dialog id="stop-dialog" role="alertdialog" aria-labelledby="stop-title" aria-describedby="stop-text">
 <h2 id="stop-title">Stop all reminders?</h2>
 <p id="stop-text">No reminder is sent from now on, not even one that is due now. Waiting reminders are discarded; new ones are planned when you resume.</p>
-<form method="post" action="${PATH}/on" class="stack" data-once>${renderCsrfField(frame)}
+<form method="post" action="${PATH}/on" class="stack" data-once>${renderCommonHiddenFields(frame)}
 <p class="field"><label for="stop-reason">Reason</label>
 <input id="stop-reason" name="reason" maxlength="500" autocomplete="off" required autofocus></p>
 <p class="row"><button type="button" data-close>Cancel</button>

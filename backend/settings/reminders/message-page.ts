@@ -3,7 +3,7 @@ import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../databas
 import { type Html, html } from '../../html/html.ts'
 import { maskRecipient } from '../../messages/shown-text.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { renderCsrfField, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
 import {
   labelOf,
   MESSAGE_STATUS_WORDS,
@@ -35,7 +35,7 @@ ${row.status === 'awaiting_approval' && html`<p><a class="button primary" href="
 ${
   row.status === 'approved' &&
   session.user.role === 'admin' &&
-  html`<form method="post" action="/settings/approvals/${row.id}/take-back" data-once>${renderCsrfField(frame)}
+  html`<form method="post" action="/settings/approvals/${row.id}/take-back" data-once>${renderCommonHiddenFields(frame)}
 <p><button>Take the approval back</button></p></form>`
 }
 ${renderMessageFacts(view)}

@@ -9,7 +9,7 @@ import {
 } from '../../invoices/old-invoices.ts'
 import { setFlash } from '../../sessions/flash.ts'
 import { rejectIfReadOnly } from '../shell/faults.ts'
-import { renderCsrfField, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
 import {
   type SessionPage,
@@ -138,7 +138,7 @@ function renderForm(frame: Frame, resumedSoFar: number | undefined): Html {
 <p>Each customer is reminded in the next business hours, at most once a day and first with a friendly reminder. Customers who
 are paused, archived or cannot be reached receive no reminder. If a customer should not be reminded, pause reminders to this
 customer or record a dispute first.</p>
-<form method="post" action="${PATH}/chase" class="stack" data-once${resumedSoFar !== undefined && html` data-continue`}>${renderCsrfField(frame)}
+<form method="post" action="${PATH}/chase" class="stack" data-once${resumedSoFar !== undefined && html` data-continue`}>${renderCommonHiddenFields(frame)}
 ${resumedSoFar !== undefined && html`<input type="hidden" name="chased" value="${resumedSoFar}"><p role="status">${plural(resumedSoFar, 'invoice')} resumed so far.</p>`}
 <p class="row"><button class="primary">${resumedSoFar === undefined ? 'Send reminders' : 'Continue'}</button> <a class="button" href="${SECTION}">Cancel</a></p></form></section>`
 }

@@ -3,13 +3,13 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { formatIban, PAYMENT_FIELDS, type PaymentDetails } from '../../accounts/payment-details.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import type { ShownValues } from '../shell/fields.ts'
+import type { InitialValues } from '../shell/fields.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
-  renderHiddenStored,
+  renderInitialValues,
   renderPage,
 } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
@@ -99,7 +99,7 @@ ${
   isAdmin &&
   html`<div class="actions"><a class="button" href="${path}">Change<span class="unseen"> how to pay in ${currency}</span></a>
 <details class="action"><summary class="button danger">Remove…</summary>
-<form method="post" action="${path}/remove" class="stack" data-once>${renderCsrfField(frame)}
+<form method="post" action="${path}/remove" class="stack" data-once>${renderCommonHiddenFields(frame)}
 <p class="hint">Reminders in ${currency} then do not say how to pay, unless an invoice has a payment link.</p>
 <p><button class="danger solid">Remove how to pay in ${currency}</button></p></form></details></div>`
 }</section>`
@@ -115,10 +115,10 @@ export interface PaymentForm {
 }
 
 /**
- * Returns the stored values, without the currency. A field that still has its stored value counts as not sent, but the
- * currency must always be sent, because it identifies the details.
+ * Returns the stored values, without the currency. Fields with their initial values count as not sent, but the currency
+ * must always be sent, because it identifies the details.
  */
-function shownOf({ currency: _, ...details }: PaymentValues): ShownValues {
+function initialValuesOf({ currency: _, ...details }: PaymentValues): InitialValues {
   return details
 }
 
@@ -138,7 +138,7 @@ export function renderPaymentForm(
 <h1>${title}</h1>
 <p class="lead">Enter a bank account, a payment link, or both. Customers see them in every reminder in this currency, so check them carefully.</p>
 ${renderFaultSummary(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCsrfField(frame)}${renderHiddenStored(shownOf(stored))}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCommonHiddenFields(frame)}${renderInitialValues(initialValuesOf(stored))}
 ${isNew ? field('currency') : html`<input type="hidden" name="currency" value="${values.currency}">`}
 <div class="pair"><fieldset class="stack"><legend class="title">Bank account</legend>
 ${field('account_holder')}${field('account_number')}${field('bank_code')}${field('bank_name')}</fieldset>

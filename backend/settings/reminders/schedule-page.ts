@@ -6,13 +6,13 @@ import { attribute, type Html, html } from '../../html/html.ts'
 import type { ChasingSettings } from '../../reminders/chasing-settings.ts'
 import { type LadderStage, STAGES } from '../../reminders/planning/ladder.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import type { ShownValues } from '../shell/fields.ts'
+import type { InitialValues } from '../shell/fields.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
-  renderHiddenStored,
+  renderInitialValues,
   renderPage,
 } from '../shell/layout.ts'
 import { STAGE_WORDS } from '../shell/ledger-words.ts'
@@ -59,7 +59,13 @@ export function valuesOf(schedule: Schedule): ScheduleValues {
   }
 }
 
-function shownOf({ days, holidays, chaseFrom, replyTo, applyCredit }: ScheduleValues): ShownValues {
+function initialValuesOf({
+  days,
+  holidays,
+  chaseFrom,
+  replyTo,
+  applyCredit,
+}: ScheduleValues): InitialValues {
   const others = { chase_from: chaseFrom, reply_to: replyTo, apply_credit: applyCredit }
   return { ...days, holidays, ...others }
 }
@@ -85,7 +91,7 @@ ${renderReminderTabs('/settings/schedule', awaitingApproval)}
 customer. Each stage comes at least five days after the previous stage. Firm and Final reminders are sent only after an Admin
 has approved them.</p>
 ${renderFaultSummary(problem)}
-<form method="post" action="/settings/schedule" class="stack" data-once novalidate>${renderCsrfField(frame)}${renderHiddenStored(shownOf(view.stored))}
+<form method="post" action="/settings/schedule" class="stack" data-once novalidate>${renderCommonHiddenFields(frame)}${renderInitialValues(initialValuesOf(view.stored))}
 ${renderLadder(values, isAdmin, problem)}
 <div class="pair">
 <section class="card stack"><p class="field"><label for="chase_from">Send reminders about invoices due from</label>
@@ -136,7 +142,7 @@ export function renderCustomerSchedule(
 <p class="lead">${isOwn ? 'This customer has its own schedule.' : `This customer follows the account’s schedule${problem === undefined ? ', which is shown here' : ''}.`}
 <a href="/settings/schedule">The account’s schedule</a></p>
 ${renderFaultSummary(problem)}
-<form method="post" action="${path}/schedule" class="stack" data-once novalidate>${renderCsrfField(frame)}
+<form method="post" action="${path}/schedule" class="stack" data-once novalidate>${renderCommonHiddenFields(frame)}
 ${renderLadder(values, isAdmin, problem)}
 ${
   isAdmin &&

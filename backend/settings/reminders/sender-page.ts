@@ -5,7 +5,7 @@ import { attribute, type Html, html } from '../../html/html.ts'
 import { LOGO_HEIGHT_MAX, LOGO_WIDTH_MAX } from '../../mail/wording/mail-body.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -43,7 +43,7 @@ are rewritten, and approved reminders are sent as they were approved.</p>
 ${renderFaultSummary(problem)}
 <div class="pair wording">
 <div class="stack">
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCsrfField(frame)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCommonHiddenFields(frame)}
 <div class="field"><label for="name">${SENDER_WORDS.name}</label>
 <input id="name" name="name" value="${name}" placeholder="${accountName}" maxlength="200" autocomplete="organization"${disabled}${describedBy(problem, 'name', 'name-hint')}>
 <p class="hint" id="name-hint">Shown in From, in the subject and in the text. If it is empty, reminders show the account’s name,
@@ -69,7 +69,7 @@ ${
 }
 ${
   isAdmin &&
-  html`<form method="post" action="${LOGO_PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${renderCsrfField(frame)}
+  html`<form method="post" action="${LOGO_PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${renderCommonHiddenFields(frame)}
 <div class="field"><label for="logo">${logo === undefined ? 'Image' : 'Another image'}</label>
 <input id="logo" name="logo" type="file" accept="image/png,image/jpeg"${describedBy(problem, 'logo', 'logo-hint')}>
 <p class="hint" id="logo-hint">PNG or JPEG, at most ${kib} KiB, ${LOGO_PIXELS_MIN} to ${LOGO_PIXELS_MAX} pixels wide and high. Mails show the logo at most ${LOGO_WIDTH_MAX} × ${LOGO_HEIGHT_MAX}
@@ -77,7 +77,7 @@ pixels large. It is part of each mail, so nothing is loaded from elsewhere when 
 <p class="row"><button class="primary">Save the logo</button></p></form>
 ${
   logo !== undefined &&
-  html`<form method="post" action="${LOGO_PATH}/remove" data-once>${renderCsrfField(frame)}<button class="danger">Remove the logo</button></form>`
+  html`<form method="post" action="${LOGO_PATH}/remove" data-once>${renderCommonHiddenFields(frame)}<button class="danger">Remove the logo</button></form>`
 }`
 }</section>`
 }

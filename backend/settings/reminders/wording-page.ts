@@ -13,10 +13,10 @@ import { STAGES } from '../../reminders/planning/ladder.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
-  renderHiddenStored,
+  renderInitialValues,
   renderPage,
 } from '../shell/layout.ts'
 import { LANGUAGE_WORDS, STAGE_WORDS } from '../shell/ledger-words.ts'
@@ -124,7 +124,7 @@ ${values[name]}</textarea>`,
 <div class="heading"><h1>${title}</h1><p class="total">${isChanged ? html`<span class="badge active">Changed</span>` : 'Default'}</p></div>
 ${renderFaultSummary(problem)}
 <div class="pair wording">
-<form method="post" action="${path}" class="card stack" id="wording" data-once${isUnsaved && html` data-unsaved`} novalidate>${renderCsrfField(frame)}${renderHiddenStored({ ...stored })}
+<form method="post" action="${path}" class="card stack" id="wording" data-once${isUnsaved && html` data-unsaved`} novalidate>${renderCommonHiddenFields(frame)}${renderInitialValues({ ...stored })}
 ${line('subject')}${line('greeting')}${lines('opening', 4)}${lines('opening_several', 4)}
 <p class="hint fixed">Here the mail shows the invoices with their amounts and due dates, and how to pay.</p>
 ${lines('closing', 4)}${lines('sign_off', 2)}
@@ -141,7 +141,7 @@ ${
   isChanged &&
   html`<section class="card stack" aria-labelledby="default-title"><h2 id="default-title">Default</h2>
 <p class="hint">Deletes your wording of this stage in this language and uses the default again.</p>
-<form method="post" action="${path}/reset" data-once>${renderCsrfField(frame)}<button class="danger">Restore the default</button></form></section>`
+<form method="post" action="${path}/reset" data-once>${renderCommonHiddenFields(frame)}<button class="danger">Restore the default</button></form></section>`
 }`
   return renderPage(frame, { title: `Wording: ${title}`, section: '/settings/reminders', main })
 }

@@ -4,7 +4,7 @@
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
-import { renderCsrfField, renderFaultSummary, renderPage } from './layout.ts'
+import { renderCommonHiddenFields, renderFaultSummary, renderPage } from './layout.ts'
 import type { Frame } from './response.ts'
 
 export interface Confirmation {
@@ -35,7 +35,7 @@ export function renderConfirmPage(frame: Frame, confirmation: Confirmation): Htm
 ${renderFaultSummary(confirmation.problem)}
 <div id="confirm-text">${consequences}</div>
 <form method="post" action="${action}" class="stack" data-once novalidate>
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 ${fields}
 <p class="row"><a class="button" href="${back.path}" data-cancel>Cancel</a>
 <button class="${isDangerous ? 'danger solid' : 'primary'}">${button}</button></p>

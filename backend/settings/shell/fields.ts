@@ -20,10 +20,10 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
  * The hidden field with the values that a form for changing a record showed at first. Any other field that still has
- * its first value counts as not sent. Without this, saving the form would revert what another person has changed
+ * its initial value counts as not sent. Without this, saving the form would revert what another person has changed
  * meanwhile.
  */
-export const SHOWN = 'shown'
+export const INITIAL_VALUES = 'shown'
 
 /** The field in which a person enters their password again. */
 export const PASSWORD = 'password'
@@ -40,11 +40,11 @@ const UNREPEATED_FIELDS: readonly string[] = ['csrf_token', FORM_USER, PASSWORD]
 /** A field as it was sent. */
 export type FieldEntry = readonly [name: string, values: readonly string[]]
 
-/** The values that a form showed at first, by field: the parsed content of the field `SHOWN`. */
-type FirstValues = ReadonlyMap<string, readonly string[] | string>
+/** The values that a form showed at first, by field: the parsed content of the field `INITIAL_VALUES`. */
+type ParsedInitialValues = ReadonlyMap<string, readonly string[] | string>
 
-/** The same values as JSON, for the field `SHOWN`. */
-export type ShownValues = Readonly<Record<string, string | readonly string[]>>
+/** The same values as JSON, for the field `INITIAL_VALUES`. */
+export type InitialValues = Readonly<Record<string, string | readonly string[]>>
 
 /** The fields that a page expects. A request with any other field is rejected. */
 export interface Expected {
@@ -64,8 +64,8 @@ export interface Expected {
    */
   readonly file?: string
   /**
-   * Whether the form may contain the field `SHOWN`. If it does, fields that a person did not change count as not sent.
-   * A JSON body must not contain `SHOWN`.
+   * Whether the form may contain the field `INITIAL_VALUES`. If it does, fields that a person did not change count as
+   * not sent. A JSON body must not contain `INITIAL_VALUES`.
    */
   readonly omitsUnchangedFields?: true
   /** Whether the form may contain the field `PASSWORD`. A JSON body must not. */
@@ -76,13 +76,13 @@ export interface Expected {
 
 /**
  * The fields of one request. A field counts as not sent if it still has the value that the form showed at first, see
- * `SHOWN`. Only `formText` and `entries` also return the values of such fields.
+ * `INITIAL_VALUES`. Only `formText` and `entries` also return the values of such fields.
  */
 export class Fields {
   readonly isJson: boolean
   readonly #sent: ReadonlyMap<string, readonly string[]>
   readonly #values: ReadonlyMap<string, readonly string[]>
-  readonly #first: FirstValues
+  readonly #initial: ParsedInitialValues
   readonly #unrepeated: readonly string[]
 
   constructor(
@@ -90,12 +90,12 @@ export class Fields {
     sent: ReadonlyMap<string, readonly string[]>,
     secrets: readonly string[] = [],
   ) {
-    const shown = isJson ? undefined : sent.get(SHOWN)?.[0]
+    const json = isJson ? undefined : sent.get(INITIAL_VALUES)?.[0]
     this.isJson = isJson
     this.#sent = sent
     this.#unrepeated = [...UNREPEATED_FIELDS, ...secrets]
-    this.#first = shown === undefined ? new Map() : parseShown(shown)
-    this.#values = omitUnchanged(sent, this.#first)
+    this.#initial = json === undefined ? new Map() : parseInitialValues(json)
+    this.#values = omitUnchanged(sent, this.#initial)
   }
 
   has(name: string): boolean {
@@ -103,11 +103,11 @@ export class Fields {
   }
 
   /**
-   * Whether a field that counts as not sent keeps its stored value. This is not so in a form without the field `SHOWN`:
-   * browsers do not send a list in which nothing is selected, so a missing list is empty there.
+   * Whether a field that counts as not sent keeps its stored value. This is not so in a form without the field
+   * `INITIAL_VALUES`: browsers do not send a list in which nothing is selected, so a missing list is empty there.
    */
   get keepsUnsentFields(): boolean {
-    return this.isJson || this.has(SHOWN)
+    return this.isJson || this.has(INITIAL_VALUES)
   }
 
   /** Returns '' if the field was not sent. */
@@ -115,14 +115,14 @@ export class Fields {
     return this.#values.get(name)?.[0] ?? ''
   }
 
-  /** Returns the text that the form showed at first; '' if the field `SHOWN` does not contain it. */
-  firstText(name: string): string {
-    return withLineFeeds([this.#first.get(name) ?? ''].flat()[0] ?? '')
+  /** Returns the text that the form showed at first; '' if the field `INITIAL_VALUES` does not contain it. */
+  initialText(name: string): string {
+    return withLineFeeds([this.#initial.get(name) ?? ''].flat()[0] ?? '')
   }
 
-  /** Returns the text of the form, even if it counts as not sent because it is the first text. */
+  /** Returns the text of the form, even if it counts as not sent because it is the initial text. */
   formText(name: string): string {
-    return this.#sent.get(name)?.[0] ?? this.firstText(name)
+    return this.#sent.get(name)?.[0] ?? this.initialText(name)
   }
 
   /**
@@ -230,7 +230,7 @@ const FIELD_SCHEMAS = {
 } satisfies Record<'texts' | 'lists' | 'numbers', AnySchema>
 
 const SHOWN_SCHEMA = joi
-  .object<ShownValues>()
+  .object<InitialValues>()
   .pattern(joi.string(), [ANY_TEXT, joi.array().items(ANY_TEXT)])
 
 function membersOfRows({ texts = [], numbers = [] }: Pick<Expected, 'texts' | 'numbers'>) {
@@ -329,7 +329,7 @@ function fieldsOfForm(
   const single = [
     ...['csrf_token', FORM_USER],
     ...[...texts, ...secrets, ...numbers],
-    ...(omitsUnchangedFields ? [SHOWN] : []),
+    ...(omitsUnchangedFields ? [INITIAL_VALUES] : []),
     ...(acceptsPassword ? [PASSWORD] : []),
   ]
   const values = new Map<string, string[]>()
@@ -349,12 +349,12 @@ function fieldsOfForm(
 }
 
 /**
- * Removes the fields that have their first value. Keeps the field `shown`. A list that was not empty at first, and of
- * which no value was sent, becomes an empty list.
+ * Removes the fields that have their initial value. Keeps the field `INITIAL_VALUES`. A list that was not empty at
+ * first, and of which no value was sent, becomes an empty list.
  */
 function omitUnchanged(
   sent: ReadonlyMap<string, readonly string[]>,
-  first: FirstValues,
+  first: ParsedInitialValues,
 ): ReadonlyMap<string, readonly string[]> {
   const changed = new Map([...sent].filter(([name, values]) => !isSame(values, first.get(name))))
   for (const [name, values] of first) {
@@ -378,11 +378,11 @@ function withLineFeeds(text: string): string {
 }
 
 /** Throws `Problem` 400. */
-function parseShown(json: string): FirstValues {
+function parseInitialValues(json: string): ParsedInitialValues {
   try {
     return new Map(Object.entries(validateBody(SHOWN_SCHEMA, JSON.parse(json))))
   } catch {
-    throw badForm(`${SHOWN} is malformed.`)
+    throw badForm(`${INITIAL_VALUES} is malformed.`)
   }
 }
 

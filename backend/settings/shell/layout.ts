@@ -6,7 +6,7 @@ import type { AccountStatus } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { readFlash, type Undo } from '../../sessions/flash.ts'
 import { assetPath } from './assets.ts'
-import { FORM_USER, SHOWN, type ShownValues } from './fields.ts'
+import { FORM_USER, INITIAL_VALUES, type InitialValues } from './fields.ts'
 import { FLASH_WORDS } from './flash-words.ts'
 import type { Frame } from './response.ts'
 
@@ -147,12 +147,12 @@ export function renderCopyField(id: string, label: string, text: string): Html {
 }
 
 /**
- * Renders the hidden field `SHOWN` with the values that are stored when the form is rendered. When the form is sent, a
- * field that the user has not changed counts as not sent (see `Fields`), so that the form does not revert what another
- * person has changed meanwhile.
+ * Renders the hidden field `INITIAL_VALUES` with the values that are stored when the form is rendered. When the form is
+ * sent, a field that the user has not changed counts as not sent (see `Fields`), so that the form does not revert what
+ * another person has changed meanwhile.
  */
-export function renderHiddenStored(values: ShownValues): Html {
-  return renderHidden(SHOWN, JSON.stringify(values))
+export function renderInitialValues(values: InitialValues): Html {
+  return renderHidden(INITIAL_VALUES, JSON.stringify(values))
 }
 
 /** Renders an option of a `select`. If `chosen` is undefined, the option with an empty value is selected. */
@@ -164,13 +164,13 @@ export function renderOption(value: string, text: string, chosen: string | undef
  * Renders the hidden fields of every form: the CSRF token and, in a session, the id of the user for whom the form is
  * rendered. The id shows whether another user has logged in with the same browser since.
  */
-export function renderCsrfField({ csrfToken, session }: Frame): Html {
+export function renderCommonHiddenFields({ csrfToken, session }: Frame): Html {
   return html`${renderHidden('csrf_token', csrfToken)}${session && renderHidden(FORM_USER, session.user.id)}`
 }
 
 /** Renders the Undo button beside the flash message. It is a form, and works without the script. */
 function renderUndo(frame: Frame, { path, fields }: Undo): Html {
-  return html`<form method="post" action="${path}" class="undo" data-once>${renderCsrfField(frame)}${fields.map(
+  return html`<form method="post" action="${path}" class="undo" data-once>${renderCommonHiddenFields(frame)}${fields.map(
     ([name, value]) => renderHidden(name, value),
   )}<button class="small">Undo<span class="unseen"> what was just done</span></button></form>`
 }
@@ -191,7 +191,7 @@ function renderHeader(frame: Frame, { section, search }: PageContent): Html {
 <input id="find" name="q" type="search" value="${search}" placeholder="Find…" maxlength="200" autocomplete="off"></form>
 <form method="post" action="/settings/logout" class="logout">
 <span class="who" translate="no">${session.user.email}</span>
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 <button class="quiet">Log out</button>
 </form>
 </header>

@@ -103,7 +103,7 @@ export function pageOf<Row extends { readonly id: string }>(
  * extra row.
  */
 export function newestRows(limit: number): Page {
-  return { sort: 'created_at', direction: 'desc', fetch: limit + 1, after: undefined }
+  return { sort: 'created_at', direction: 'desc', rowsMax: limit + 1, after: undefined }
 }
 
 /** Like `newestRows`, but after the cursor's row if there is a cursor. Throws `invalid_cursor`. */

@@ -2,7 +2,12 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Fields } from './fields.ts'
-import { describedBy, renderCsrfField, renderFaultSummary, renderFieldFaults } from './layout.ts'
+import {
+  describedBy,
+  renderCommonHiddenFields,
+  renderFaultSummary,
+  renderFieldFaults,
+} from './layout.ts'
 import type { Frame } from './response.ts'
 
 export interface PageAction {
@@ -49,7 +54,7 @@ export function renderActionWithReason(
   const id = rejection === undefined ? `${action.name}-reason` : 'reason'
   return html`<details class="action"${rejection !== undefined && html` open`}>
 <summary class="button${action.isDangerous && ' danger'}">${action.title}…</summary>
-<form method="post" action="${path}/${action.name}" class="stack" data-once novalidate>${renderCsrfField(frame)}
+<form method="post" action="${path}/${action.name}" class="stack" data-once novalidate>${renderCommonHiddenFields(frame)}
 <p class="hint">${action.hint}</p>
 ${renderFaultSummary(problem)}
 ${action.fields?.(rejection)}
@@ -66,6 +71,6 @@ export function renderActionButton(
   path: string,
   { name, title, isDangerous }: Pick<PageAction, 'name' | 'title' | 'isDangerous'>,
 ): Html {
-  return html`<form method="post" action="${path}/${name}" data-once>${renderCsrfField(frame)}
+  return html`<form method="post" action="${path}/${name}" data-once>${renderCommonHiddenFields(frame)}
 <button${isDangerous && html` class="danger"`}>${title}</button></form>`
 }

@@ -11,7 +11,7 @@ import { type FieldEntry, PASSWORD } from './fields.ts'
 import { renderKeptFields } from './kept-form.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
   renderPage,
@@ -166,7 +166,7 @@ export function renderPasswordForm(
 ago.</p>
 ${renderFaultSummary(problem)}
 <form method="post" action="${action}" class="stack" data-once novalidate>
-${renderCsrfField(frame)}
+${renderCommonHiddenFields(frame)}
 ${renderKeptFields(fields)}
 <input type="hidden" autocomplete="username" value="${frame.session?.user.email}">
 <p class="field"><label for="password">Password</label>

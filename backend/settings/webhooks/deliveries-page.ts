@@ -12,7 +12,7 @@ import {
   type DeliveryDetail,
   type DeliveryFilters,
 } from '../../webhooks/delivery-log.ts'
-import { renderCsrfField, renderOption, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderOption, renderPage } from '../shell/layout.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, type TimeContext, timeAgoExact } from '../shell/words.ts'
@@ -106,7 +106,7 @@ export function renderDeliveryPage(
 <div class="heading"><h1 translate="no">${delivery.event_type}</h1>
 ${
   canRedeliver &&
-  html`<form method="post" action="${PATH}/${delivery.id}/redeliver" data-once>${renderCsrfField(frame)}<button>Redeliver</button></form>`
+  html`<form method="post" action="${PATH}/${delivery.id}/redeliver" data-once>${renderCommonHiddenFields(frame)}<button>Redeliver</button></form>`
 }</div>
 <section class="card"><dl class="facts">
 <div><dt>Status</dt><dd>${renderDeliveryStatus(delivery)}</dd></div>

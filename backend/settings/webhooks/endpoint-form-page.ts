@@ -5,10 +5,10 @@ import type { PrivateTargets } from '../../webhooks/target-url.ts'
 import type { Labels } from '../shell/faults.ts'
 import {
   describedBy,
-  renderCsrfField,
+  renderCommonHiddenFields,
   renderFaultSummary,
   renderFieldFaults,
-  renderHiddenStored,
+  renderInitialValues,
   renderPage,
 } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
@@ -58,7 +58,7 @@ export function renderEndpointForm(
 <h1>${title}</h1>
 ${renderFaultSummary(problem)}
 <form method="post" action="${path}" class="stack" data-once novalidate>
-${renderCsrfField(frame)}${form.keyField}${form.stored && renderHiddenStored({ ...form.stored })}
+${renderCommonHiddenFields(frame)}${form.keyField}${form.stored && renderInitialValues({ ...form.stored })}
 <div class="card stack">
 <p class="field"><label for="url">${ENDPOINT_LABELS.url}</label>
 <input id="url" name="url" type="url" value="${form.url}" autocomplete="off" spellcheck="false" required${describedBy(problem, 'url', 'url-hint')}></p>

@@ -7,7 +7,7 @@ import type { HourOfAttempts } from '../../webhooks/delivery-log.ts'
 import type { RecentAttempts } from '../../webhooks/representation.ts'
 import { renderAuditLink } from '../audit/audit-link.ts'
 import { BAR_WIDTH, CHART_HEIGHT, renderChartFrame, topOfScale } from '../shell/chart.ts'
-import { renderCsrfField, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, timeAgo } from '../shell/words.ts'
 import { renderDeliveryTable } from './deliveries-page.ts'
@@ -132,7 +132,7 @@ function renderActions(frame: Frame, { row, session, now }: EndpointView, path: 
     row.old_secret_expires_at !== null && row.old_secret_expires_at > now.toISOString()
   const dayAgo = localInput(new Date(now.getTime() - 24 * HOUR_MS), timezone)
   const form = (action: string, inner: Html) =>
-    html`<form method="post" action="${path}/${action}" class="row" data-once>${renderCsrfField(frame)}${inner}</form>`
+    html`<form method="post" action="${path}/${action}" class="row" data-once>${renderCommonHiddenFields(frame)}${inner}</form>`
   return html`<section class="card stack" aria-labelledby="test-title">
 <h2 id="test-title">Test</h2>
 <p class="hint">Sends a sample event now, marked as a test, and shows the response.</p>

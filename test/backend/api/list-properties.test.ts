@@ -86,7 +86,7 @@ const arbitraryFilters = fc.record({
 const arbitraryPage = fc.record({
   sort: fc.constantFrom(...SORTS),
   direction: fc.constantFrom('asc' as const, 'desc' as const),
-  fetch: fc.integer({ min: 1, max: 51 }),
+  rowsMax: fc.integer({ min: 1, max: 51 }),
 })
 
 const FILTER_NAMES = [
@@ -149,7 +149,7 @@ t.test('a page has the same rows as a plain filter and sort', async (t) => {
       fc.oneof(anyQuery, distantQuery),
       async ({ filters: all, used, page, position }) => {
         const filters = Object.fromEntries(used.map((name) => [name, all[name]])) as InvoiceFilters
-        const { sort, direction, fetch } = page
+        const { sort, direction, rowsMax } = page
         const keyOf = (row: InvoiceRow) => `${row[sort]} ${row.id}`
         const sorted = matching(rows, filters).toSorted((one, other) =>
           keyOf(one) < keyOf(other) ? -1 : 1,
@@ -162,7 +162,7 @@ t.test('a page has the same rows as a plain filter and sort', async (t) => {
           ...page,
           after,
         } as Page)
-        const expected = sorted.slice(skipped, skipped + fetch)
+        const expected = sorted.slice(skipped, skipped + rowsMax)
         t.strictSame(
           found.map(({ id }) => id),
           expected.map(({ id }) => id),

@@ -74,7 +74,7 @@ async function insertInvoices(account: TestAccount, groups: readonly Invoices[])
 }
 
 const pageOf = (sort: string, direction: Page['direction']): Page => ({
-  ...{ sort, direction, fetch: 51, after: undefined },
+  ...{ sort, direction, rowsMax: 51, after: undefined },
 })
 
 const SIZES = [2500, 7000] as const
@@ -100,7 +100,7 @@ async function compare(
   for (const { filters, page } of cases) {
     const [few, many] = await Promise.all(reads.map((read) => read(filters, page)))
     const name = JSON.stringify({ filters, page })
-    t.equal(few?.found, page.fetch, name)
+    t.equal(few?.found, page.rowsMax, name)
     t.strictSame(many, few, name)
   }
 }

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { ruleByAge } from '../../../backend/database/retention-rule.ts'
-import { stampOf } from '../../../backend/database/stamp.ts'
+import { nextRevision } from '../../../backend/database/revision.ts'
 import type { Tables } from '../../../backend/database/tables.ts'
 import { REMINDER_RETENTION } from '../../../backend/reminders/retention.ts'
 import { bounceMessage } from '../../../backend/reminders/sending/bounces.ts'
@@ -104,7 +104,7 @@ t.test(
     await database.transaction((tx) =>
       tx
         .updateTable('payments')
-        .set({ request_fingerprint: null, ...stampOf(tx, now.toISOString()) })
+        .set({ request_fingerprint: null, ...nextRevision(tx, now.toISOString()) })
         .execute(),
     )
     for (const [key, body] of bodies.entries()) {

@@ -104,7 +104,7 @@ t.test('unsent messages of a customer are read from their own index', async (t) 
 // Regression: SQLite read all messages of the account if few of them were sent in the requested time.
 t.test('the messages that were sent in a time are read from the index of this time', async (t) => {
   const { debtor, planOf } = await openPlanner(t)
-  const newest = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefined } as const
+  const newest = { sort: 'created_at', direction: 'desc', rowsMax: 51, after: undefined } as const
   const steps = await planOf((tx) =>
     listMessages(tx, debtor.account_id, { sent_since: NOW.toISOString() }, newest),
   )
@@ -167,7 +167,7 @@ t.test('the metrics of waiting messages are read from the index of unsent messag
 // seconds.
 t.test('entries of the audit log are read from the index of their filters', async (t) => {
   const { planOf } = await openPlanner(t)
-  const newest = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefined } as const
+  const newest = { sort: 'created_at', direction: 'desc', rowsMax: 51, after: undefined } as const
   const action = 'debtor.archived'
   const actor = 'ada@acme.example'
   const cases: [AuditFilters, string][] = [

@@ -78,14 +78,14 @@ t.test('a page begins at its cursor even if a filter limits the sort column too'
   const at = '2026-11-01T00:00:00.000Z'
   const after = { value: '2026-11-02T00:00:00.000Z', id: 'inv_1' }
   for (const sort of ['created_at', 'updated_at']) {
-    const ascending: Page = { sort, direction: 'asc', fetch: 51, after }
+    const ascending: Page = { sort, direction: 'asc', rowsMax: 51, after }
     const upward = await planOf({ [sort.replace(/at$/, 'since')]: at }, ascending)
     t.ok(upward.join().includes(`(account_id=? AND (${sort},id)>(?,?))`), `${sort}, ascending`)
     const descending: Page = { ...ascending, direction: 'desc' }
     const downward = await planOf({ [sort.replace(/at$/, 'before')]: at }, descending)
     t.ok(downward.join().includes(`(account_id=? AND (${sort},id)<(?,?))`), `${sort}, descending`)
   }
-  const latest: Page = { sort: 'due_date', direction: 'desc', fetch: 51, after }
+  const latest: Page = { sort: 'due_date', direction: 'desc', rowsMax: 51, after }
   const overdue = await planOf({ overdue: true }, latest)
   t.ok(overdue.join().includes('invoices_unpaid (account_id=? AND (due_date,id)<(?,?))'), 'overdue')
 })
@@ -103,7 +103,7 @@ t.test('the few matches of a filter are read from the index of the filter', asyn
   ]
   for (const [filters, sort, index] of cases) {
     // An empty account has only few matches of each filter.
-    const steps = await planOf(filters, { sort, direction: 'desc', fetch: 51, after: undefined })
+    const steps = await planOf(filters, { sort, direction: 'desc', rowsMax: 51, after: undefined })
     const found = steps.filter((step) => step.includes('invoices USING INDEX invoices_'))
     const name = JSON.stringify([filters, sort])
     t.ok(found.at(-1)?.includes(index), name)
@@ -113,7 +113,7 @@ t.test('the few matches of a filter are read from the index of the filter', asyn
 
 const AT = '2026-11-01T00:00:00.000Z'
 const pageOf = (sort: string, direction: Page['direction']): Page => ({
-  ...{ sort, direction, fetch: 51, after: undefined },
+  ...{ sort, direction, rowsMax: 51, after: undefined },
 })
 
 const NEWEST = ['created_at', 'desc'] as const

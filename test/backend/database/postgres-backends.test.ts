@@ -7,7 +7,7 @@ import { announce } from '../../../backend/database/announcements.ts'
 import type { Transaction } from '../../../backend/database/database.ts'
 import { type OpenDatabase, openDatabase } from '../../../backend/database/open.ts'
 import { PostgresAnnouncements } from '../../../backend/database/postgres/announcements.ts'
-import { stampOf } from '../../../backend/database/stamp.ts'
+import { nextRevision } from '../../../backend/database/revision.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
 import { eraseInTable, PERSONAL_TABLES } from '../../../backend/erasure/personal-tables.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
@@ -64,7 +64,7 @@ t.test('a client that syncs with overlap misses no change that is committed late
   const otherDebtorId = String((await post('debtors', { name: 'Initech' }, 'other')).json['id'])
   const change = (id: string, at: string, committed: Promise<void>, begun = () => {}) =>
     database.transaction(async (tx) => {
-      const values = { phone: '+31205550142', ...stampOf(tx, at) }
+      const values = { phone: '+31205550142', ...nextRevision(tx, at) }
       await tx.updateTable('debtors').set(values).where('id', '=', id).execute()
       begun()
       await committed

@@ -183,7 +183,7 @@ t.test('reads continue while columns are added', async (t) => {
   await Promise.all(reading)
 })
 
-const FIRST_PAGE = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefined } as const
+const FIRST_PAGE = { sort: 'created_at', direction: 'desc', rowsMax: 51, after: undefined } as const
 
 // A prepared `select *` fails after a column is added, so each connection must run it a second time.
 t.test('reads of the API cause no errors in PostgreSQL while columns are added', async (t) => {

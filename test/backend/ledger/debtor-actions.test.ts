@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { stampOf } from '../../../backend/database/stamp.ts'
+import { nextRevision } from '../../../backend/database/revision.ts'
 import type { Transaction } from '../../../backend/database/tables.ts'
 import {
   archiveDebtor,
@@ -36,7 +36,7 @@ async function openLedger(t: Test) {
       perform((tx) =>
         tx
           .updateTable('debtors')
-          .set({ ...values, ...stampOf(tx, actionContext().now.toISOString()) })
+          .set({ ...values, ...nextRevision(tx, actionContext().now.toISOString()) })
           .where('id', '=', id)
           .execute(),
       ),

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { stampOf } from '../../../backend/database/stamp.ts'
+import { nextRevision } from '../../../backend/database/revision.ts'
 import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 
@@ -244,7 +244,7 @@ t.test('a draft and a void invoice cannot be paid; a written-off one can', async
     await testAccount.backend.database.transaction((tx) =>
       tx
         .updateTable('invoices')
-        .set({ status, ...stampOf(tx, testAccount.backend.now.toISOString()) })
+        .set({ status, ...nextRevision(tx, testAccount.backend.now.toISOString()) })
         .where('id', '=', id)
         .execute(),
     )

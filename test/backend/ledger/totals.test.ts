@@ -6,7 +6,7 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { addDays } from '../../../backend/calendar/calendar.ts'
 import { backfillStatement } from '../../../backend/database/migrating/steps.ts'
 import * as foldedSearchTerms from '../../../backend/database/migrations/0042-folded-search-terms.ts'
-import { stampOf } from '../../../backend/database/stamp.ts'
+import { nextRevision } from '../../../backend/database/revision.ts'
 import { archiveDebtor } from '../../../backend/debtors/chasing.ts'
 import {
   countUnreachableDebtorsOwing,
@@ -257,7 +257,7 @@ t.test('sums that no number represents exactly are capped', async (t) => {
   const amount = Number.MAX_SAFE_INTEGER
   const change = testAccount.backend.now.toISOString()
   await database.transaction(async (tx) => {
-    const raised = { amount, ...stampOf(tx, change) }
+    const raised = { amount, ...nextRevision(tx, change) }
     await tx
       .updateTable('invoices')
       .set({ ...raised, amount_due: amount })
@@ -288,7 +288,7 @@ t.test('sums that no number represents exactly are capped', async (t) => {
   await database.transaction(async (tx) => {
     await tx
       .updateTable('invoices')
-      .set({ status: 'written_off', written_off_at: change, ...stampOf(tx, change) })
+      .set({ status: 'written_off', written_off_at: change, ...nextRevision(tx, change) })
       .where('id', '<>', remaining.id)
       .execute()
   })

@@ -4,8 +4,8 @@ import type { Kysely } from 'kysely'
 import t, { type Test } from 'tap'
 import { listAudit, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { readAnyTable } from '../../../backend/database/any-table.ts'
+import { nextRevision } from '../../../backend/database/revision.ts'
 import { readTableShapes, type TableShape } from '../../../backend/database/shape.ts'
-import { stampOf } from '../../../backend/database/stamp.ts'
 import type { Reader, Transaction } from '../../../backend/database/tables.ts'
 import { changeDebtor, getLockedDebtor } from '../../../backend/debtors/change.ts'
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
@@ -194,7 +194,7 @@ async function readShapesOf(t: Test, { backend }: TestAccount): Promise<TableSha
 const shapesIn = (tx: Transaction) => readTableShapes(tx as unknown as Kysely<unknown>)
 
 function readAudit({ backend, accountId }: TestAccount) {
-  const newest = { sort: 'created_at', direction: 'desc', fetch: 10, after: undefined } as const
+  const newest = { sort: 'created_at', direction: 'desc', rowsMax: 10, after: undefined } as const
   return listAudit(backend.database.read, accountId, {}, newest)
 }
 
@@ -374,7 +374,7 @@ t.test(
     await database.transaction((tx) =>
       tx
         .updateTable('invoices')
-        .set({ notes: CANARY, ...stampOf(tx, testAccount.backend.now.toISOString()) })
+        .set({ notes: CANARY, ...nextRevision(tx, testAccount.backend.now.toISOString()) })
         .where('id', '=', open.id)
         .execute(),
     )

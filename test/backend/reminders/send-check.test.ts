@@ -3,7 +3,7 @@
 import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { stampOf } from '../../../backend/database/stamp.ts'
+import { nextRevision } from '../../../backend/database/revision.ts'
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { editDebtor } from '../../../backend/debtors/details.ts'
 import { resumeInvoice } from '../../../backend/invoices/actions.ts'
@@ -324,7 +324,7 @@ t.test('an approval lapses if the address of the debtor changes', async (t) => {
   await engine.testAccount.backend.database.transaction((tx) =>
     tx
       .updateTable('debtors')
-      .set({ email: 'books@jansen-bouw.nl', ...stampOf(tx, '2026-11-24T08:30:00.000Z') })
+      .set({ email: 'books@jansen-bouw.nl', ...nextRevision(tx, '2026-11-24T08:30:00.000Z') })
       .where('id', '=', invoice.debtor_id)
       .execute(),
   )

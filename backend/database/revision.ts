@@ -1,22 +1,22 @@
 /**
- * The stamp of a change to a debtor, an invoice, a payment or a message. `revision` increases by one.
- * `updated_at` always increases, even if the clocks of the backends differ: it is the current time or, if the
- * current time is not later than the previous value, one millisecond after the previous value.
+ * The columns `revision` and `updated_at` of a debtor, an invoice, a payment or a message. With each change, `revision`
+ * increases by one. `updated_at` increases, too, even if the clocks of the backends differ: it is the current time or,
+ * if the current time is not later than the previous value, one millisecond after the previous value.
  */
 import { type Expression, type RawBuilder, sql } from 'kysely'
 import { isPostgres } from './engine.ts'
 import type { Transaction } from './tables.ts'
 
-export interface Stamp {
+export interface NextRevision {
   readonly updated_at: RawBuilder<string>
   readonly revision: Expression<number>
 }
 
 /**
- * Returns the expressions with which an UPDATE of a debtor, an invoice, a payment or a message computes the stamp of
- * the change from the row's current values. `at` is the time of the change by the backend's clock.
+ * Returns the expressions with which an UPDATE computes both columns from their current values. `at` is the time of the
+ * change by the backend's clock.
  */
-export function stampOf(tx: Transaction, at: string): Stamp {
+export function nextRevision(tx: Transaction, at: string): NextRevision {
   const later = isPostgres(tx) ? LATER_ON_POSTGRES : LATER_ON_SQLITE
   return {
     updated_at: sql<string>`case when updated_at < ${at} then ${at} else ${later} end`,
@@ -31,10 +31,10 @@ const LATER_ON_POSTGRES = sql`to_char(
 )`
 
 /**
- * Returns the next stamp of a row that was read under the lock of its debtor, so that no other transaction
- * changes it meanwhile.
+ * Returns the next values of both columns for a row that was read under the lock of its debtor, so that no other
+ * transaction changes it meanwhile.
  */
-export function nextStamp(
+export function nextRevisionOf(
   { updated_at, revision }: { readonly updated_at: string; readonly revision: number },
   now: Date,
 ) {
