@@ -1,7 +1,8 @@
 /**
  * The actions that people perform on invoices in Settings or the CLI. An action on one invoice throws if the state of
  * the invoice does not allow the action. Otherwise it cancels the waiting reminders about the invoice, and records the
- * action's event, if there is one. A hold (`holds.ts`) blocks the chasing of an invoice that is owed.
+ * action's event, if there is one. Chasing can also be blocked by a hold (`holds.ts`): a decision of a person, or the
+ * pause after a payment.
  */
 
 import { type RawBuilder, sql } from 'kysely'
@@ -28,7 +29,10 @@ interface InvoiceAction {
   readonly event: EventType | null
   /** The past participle of the action, for messages such as "Invoice 7 cannot be finalized". */
   readonly participle: string
-  /** Why the action would have no effect on an open, undisputed invoice, as the end of the error's sentence. */
+  /**
+   * The cause that the error names if the invoice is open and undisputed, e.g. "it is not disputed". Otherwise, the
+   * error names the state of the invoice.
+   */
   readonly needlessBecause?: string
   isAllowed(invoice: InvoiceRow): boolean
   change(now: Date, invoice: InvoiceRow): InvoiceChange
@@ -71,7 +75,7 @@ const DISPUTE: InvoiceAction = {
   event: 'invoice.disputed',
   participle: 'disputed',
   isAllowed: (invoice) => isOpen(invoice) && !isDisputed(invoice),
-  // The current hold is stored, because it applies again once the dispute is resolved.
+  // The current hold is stored in columns of its own, because it applies again once the dispute is resolved.
   change: (now, invoice) => ({
     disputed_at: now.toISOString(),
     ...holdOf(invoice),
@@ -88,7 +92,10 @@ const RESOLVE: InvoiceAction = {
   change: (now, invoice) => ({ disputed_at: null, ...chasingFieldsFor(holdOf(invoice), now) }),
 }
 
-/** Resumes chasing that was blocked by a rejected reminder, `chase_if_overdue: false` or the pause after a payment. */
+/**
+ * Resumes chasing that was blocked because a person rejected a reminder instead of approving it, by
+ * `chase_if_overdue: false`, or by the pause after a payment.
+ */
 const RESUME: InvoiceAction = {
   auditAction: 'invoice.chasing_resumed',
   event: null,
@@ -150,7 +157,10 @@ export async function hasResumableInvoices(
   return row !== undefined
 }
 
-/** Like `resumeInvoicesOf`, but only for the debtor's old invoices, which `old-invoices.ts` defines. */
+/**
+ * Like `resumeInvoicesOf`, but only for invoices that were already past due when they were created with
+ * `chase_if_overdue: false` (`old-invoices.ts`).
+ */
 export function resumeOldInvoicesOf(
   tx: Transaction,
   accountId: string,

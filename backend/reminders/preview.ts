@@ -196,7 +196,7 @@ function asIfSent(chased: ChasedDebtor, sendings: readonly Sending[]): ChasedDeb
       const at = sentAt.get(invoice.id)
       return at === undefined
         ? invoice
-        : { ...invoice, isWaiting: false, chasing_last_message_at: at }
+        : { ...invoice, hasWaitingMessage: false, chasing_last_message_at: at }
     }),
   }
 }
@@ -222,7 +222,7 @@ function afterMessage(
       chasing_blocked_reason: null,
       chasing_stage: loggedStage(stage) ?? invoice.chasing_stage,
       chasing_last_message_at: at,
-      takenStages: [...invoice.takenStages, stage],
+      sentOrPlannedStages: [...invoice.sentOrPlannedStages, stage],
     }
   }
   return {

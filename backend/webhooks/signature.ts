@@ -10,7 +10,7 @@ export function createSigningSecret(): string {
   return SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64')
 }
 
-export interface SignedWebhook {
+export interface WebhookToSign {
   /** The header `webhook-id`, which is the same for every attempt. */
   readonly id: string
   /** The header `webhook-timestamp`, the time of this attempt. */
@@ -23,11 +23,11 @@ export interface SignedWebhook {
  * Returns the header `webhook-signature`. It has a signature for each secret. After a rotation, there are two secrets
  * for a time, so that a receiver that knows only one of them can verify the webhook.
  */
-export function signWebhook(webhook: SignedWebhook, secrets: readonly string[]): string {
+export function signWebhook(webhook: WebhookToSign, secrets: readonly string[]): string {
   return secrets.map((secret) => signOnce(webhook, secret)).join(' ')
 }
 
-function signOnce({ id, timestampSeconds, body }: SignedWebhook, secret: string): string {
+function signOnce({ id, timestampSeconds, body }: WebhookToSign, secret: string): string {
   // The key is the decoded text after the prefix, not the secret as people see it.
   const key = Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64')
   const mac = createHmac('sha256', key).update(`${id}.${timestampSeconds}.`).update(body)

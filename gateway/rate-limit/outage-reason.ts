@@ -21,10 +21,10 @@ export function outageReason(error: unknown): string {
 const REASONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [/WRONGPASS/, 'it rejects the user or the password of REDIS_URL'],
   [/NOAUTH/, 'it requires a password, and REDIS_URL has none'],
-  [/NOPERM.*keys/, 'its user may not access rate-limit:* (see `user gateway` in docs/scaling.md)'],
+  [/NOPERM.*keys/, 'its user may not access rate-limit:* (see the line `user gateway` in docs/scaling.md)'],
   [
     /NOPERM|user executing the script can't/,
-    'its user may not run a command that the gateway needs (see `user gateway` in docs/scaling.md)',
+    'its user may not run a command that the gateway needs (see the line `user gateway` in docs/scaling.md)',
   ],
   // The error reply of Redis is usually lost with the connection.
   [/^DENIED|EPIPE|ECONNRESET/, 'it closed the connection, as in protected mode or at maxclients'],

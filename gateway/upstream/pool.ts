@@ -206,7 +206,7 @@ export class BackendPool {
     // are found through their connections: a `Set` of requests would keep finished ones in memory, because V8 replaces
     // the hash table of a `Set` as it changes, and an old table that is not yet collected refers to its successor.
     for (const connection of this.#connections) connection.abortIfLate(now)
-    // // `abortIfLate` aborts a request whose deadline has passed. Requests that have ended leave the queue.
+    // `abortIfLate` aborts a request whose deadline has passed. Requests that have ended leave the queue.
     this.#queue = this.#queue.filter(({ handler }) => handler.abortIfLate(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {
       clearInterval(this.#checkTimer)

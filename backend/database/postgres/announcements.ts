@@ -13,7 +13,10 @@ const CHANNEL = 'receivables'
 /** The pause between two statements that notify. Announcements that are made meanwhile are sent together. */
 const NOTIFY_EVERY_MS = 20
 
-/** The delay before a lost connection is opened again. Meanwhile, workers find announced work only when they poll. */
+/**
+ * The delay before a lost connection is opened again. Meanwhile, workers find work that other backends announce only
+ * when they poll.
+ */
 const RECONNECT_MS = 1000
 
 export interface PostgresAnnouncementsOptions {
@@ -84,7 +87,8 @@ export class PostgresAnnouncements {
         if (sender !== this.#sender) this.#listeners.call(topics)
       })
       client.once('end', () => {
-        // If the connection ends before it is in use, `listen` fails and the `catch` block reconnects.
+        // If the connection ends before it is stored in `#connection`, the query below fails, and the `catch` block
+        // reconnects.
         if (this.#connection === client) this.#reconnectLater()
       })
       await client.query(`listen ${CHANNEL}`)

@@ -43,7 +43,7 @@ export interface JobOutcome<J extends Job> {
 export class Writer {
   readonly #connection: SqliteConnection
   readonly #batches: WriteBatches
-  readonly #serial: StatementRunner
+  readonly #statements: StatementRunner
   readonly #readers: SqliteReaders
   #savepoint: Savepoint | undefined
   /** Whether the only job of the transaction has failed after it had begun to write. */
@@ -52,8 +52,8 @@ export class Writer {
   constructor(connection: SqliteConnection) {
     this.#connection = connection
     this.#batches = new WriteBatches(connection)
-    this.#serial = runSerially(connection)
-    this.#readers = new SqliteReaders([this.#serial], { readsMax: READS_MAX })
+    this.#statements = createStatementRunner(connection)
+    this.#readers = new SqliteReaders([this.#statements], { readsMax: READS_MAX })
   }
 
   /** Begins a transaction. `hasOneJob` is whether only one job will run before the commit. */
@@ -97,8 +97,8 @@ export class Writer {
   async #runAlone<J extends Job>(job: J, savepoint: Savepoint | undefined): Promise<JobOutcome<J>> {
     const from = performance.now()
     const connection = new JobConnection({
-      writer: this.#serial,
-      reader: this.#serial,
+      writer: this.#statements,
+      reader: this.#statements,
       batches: this.#batches,
       createSavepoint: async () => await savepoint?.create(),
     })
@@ -106,7 +106,7 @@ export class Writer {
     this.#assertNoFault()
     if (outcome.status === 'rejected' && connection.hasWritten) {
       if (savepoint === undefined) this.#mustRollBack = true
-      // This throws if SQLite has ended the transaction by itself.
+      // `rollBack` throws if SQLite has ended the transaction by itself.
       else await savepoint.rollBack()
     }
     return outcomeOf(job, outcome, performance.now() - from)
@@ -127,13 +127,13 @@ export class Writer {
     let mustRepeat = false
     const runJob = async (job: J) => {
       const connection = new JobConnection({
-        writer: this.#serial,
+        writer: this.#statements,
         reader: this.#readers,
         batches: this.#batches,
         createSavepoint,
       })
       const [outcome] = await Promise.allSettled([
-        runToDeferredWrites(job, connection, deferredWrites),
+        runAndCollectSingleWrite(job, connection, deferredWrites),
       ])
       if (outcome.status === 'rejected' && connection.hasWritten) mustRepeat = true
       return outcomeOf(job, outcome, timeShare())
@@ -151,7 +151,7 @@ export class Writer {
 
   /** Runs the statement, and returns whether it has failed. */
   async #fails(statement: CompiledQuery): Promise<boolean> {
-    const [outcome] = await Promise.allSettled([this.#serial.executeQuery(statement)])
+    const [outcome] = await Promise.allSettled([this.#statements.executeQuery(statement)])
     this.#assertNoFault()
     return outcome.status === 'rejected'
   }
@@ -169,10 +169,10 @@ async function runToItsEnd(job: Job, connection: JobConnection): Promise<() => v
 }
 
 /**
- * Runs the job, then the writes that it has deferred. If these are a single statement, it is added to `deferredWrites`
- * instead of being run, so that it can be combined with the deferred writes of other jobs.
+ * Runs the job. If its deferred writes are a single statement, adds it to `deferredWrites`, so that it can be combined
+ * with those of other jobs; otherwise, runs them.
  */
-async function runToDeferredWrites(
+async function runAndCollectSingleWrite(
   job: Job,
   connection: JobConnection,
   deferredWrites: CompiledQuery[],
@@ -201,7 +201,7 @@ type StatementRunner = Pick<SqliteConnection, 'executeQuery' | 'close'>
  * an error that may have ended the transaction, the wrapper runs no more statements, because SQLite would commit each
  * of them alone.
  */
-function runSerially(connection: SqliteConnection): StatementRunner {
+function createStatementRunner(connection: SqliteConnection): StatementRunner {
   let last: Promise<unknown> = Promise.resolve()
   return {
     executeQuery(query) {

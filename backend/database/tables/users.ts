@@ -25,8 +25,10 @@ export interface SessionRow {
   user_id: string
   /** The user's role when the token was issued. After a change of the role, the next request replaces the token. */
   role: UserRow['role']
-  /** The name of the message that the next page shows once, or JSON with the name and the request of the Undo
-   * button. */
+  /**
+   * The name of the message that the next page shows once, or JSON with the name and the request that the Undo button
+   * sends.
+   */
   flash: string | null
   created_at: string
   last_seen_at: string

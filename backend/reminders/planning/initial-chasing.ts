@@ -25,9 +25,10 @@ export async function initialChasing(
     {
       ladder: readLadder(debtor.ladder) ?? ladder,
       workingTime,
+      // Invoices that were due before this date are not chased.
       chaseFrom,
       // Even if a safety rail blocks the debtor now, a new invoice does not show the refusal: the planner shows a
-      // refusal only on invoices about which it has logged a blocked message.
+      // refusal only on invoices about which the message log contains a blocked message.
       refusal: undefined,
       lastSentOn: lastSentAt === null ? null : workingTime.dayOf(new Date(lastSentAt)),
       // Only the chasing fields are needed. With `true`, the planner does not plan the first message of the invoice.
@@ -47,6 +48,6 @@ const NEVER_CHASED = {
   chasing_next_action_at: null,
   chasing_last_message_at: null,
   chasing_blocked_reason: null,
-  takenStages: [],
-  isWaiting: false,
+  sentOrPlannedStages: [],
+  hasWaitingMessage: false,
 } as const

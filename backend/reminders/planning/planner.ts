@@ -56,9 +56,9 @@ export type InvoiceToPlan = Pick<
   | 'chasing_blocked_reason'
 > & {
   /** The stages that were sent or planned in this cycle. Another cycle begins when a paid invoice is reopened. */
-  readonly takenStages: readonly LadderStage[]
+  readonly sentOrPlannedStages: readonly LadderStage[]
   /** Whether a message about the invoice is planned, but not sent yet. */
-  readonly isWaiting: boolean
+  readonly hasWaitingMessage: boolean
   /**
    * Whether a change, such as a payment of another invoice, has just cancelled the invoice's message. A new message is
    * then planned at once.
@@ -146,7 +146,7 @@ export function planDebtor(debtor: DebtorToPlan, now: Date): Plan {
 function nextStepOf(invoice: InvoiceToPlan, debtor: DebtorToPlan, now: Date): NextStep {
   const unchased = nextStepIfNotChased(invoice, debtor, now)
   if (unchased !== undefined) return unchased
-  if (invoice.isWaiting) return { invoice, fields: fieldsOf(invoice) }
+  if (invoice.hasWaitingMessage) return { invoice, fields: fieldsOf(invoice) }
   const next = nextMessageOf(invoice, debtor, now)
   const { refusal } = debtor
   if (invoice.isCovered) return nextStepIfCovered(invoice, next, now)
@@ -241,7 +241,7 @@ function nextMessageOf(
   }
   if (
     ladder.courtesy !== null &&
-    invoice.takenStages.length === 0 &&
+    invoice.sentOrPlannedStages.length === 0 &&
     invoice.chasing_stage === null
   ) {
     const courtesy = messageAfter(ladder.courtesy, 'courtesy')
@@ -255,8 +255,8 @@ function nextMessageOf(
  * Returns the stage that follows the last stage of this cycle; undefined after `final`. If this cycle has no stage yet,
  * returns the last stage that was sent in the previous cycle, or `friendly` if none was sent.
  */
-function nextStageOf({ takenStages, chasing_stage: stage }: InvoiceToPlan) {
-  const last = STAGES.findLast((candidate) => takenStages.includes(candidate))
+function nextStageOf({ sentOrPlannedStages, chasing_stage: stage }: InvoiceToPlan) {
+  const last = STAGES.findLast((candidate) => sentOrPlannedStages.includes(candidate))
   return last === undefined ? (stage ?? 'friendly') : stageAfter(last)
 }
 

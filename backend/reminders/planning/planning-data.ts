@@ -112,8 +112,8 @@ export async function readChasedDebtors(
           ...row,
           onAccount,
           isCovered: onAccount > 0 && onAccount === row.amount_due,
-          takenStages: stageRowsOfInvoice.map(({ stage }) => stage),
-          isWaiting: stageRowsOfInvoice.some(({ status }) => WAITING.includes(status)),
+          sentOrPlannedStages: stageRowsOfInvoice.map(({ stage }) => stage),
+          hasWaitingMessage: stageRowsOfInvoice.some(({ status }) => WAITING.includes(status)),
         }
       })
       const hasScheduledMessage = stageRowsOfDebtor.some(({ status }) => SCHEDULED.includes(status))

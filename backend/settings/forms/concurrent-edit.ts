@@ -1,6 +1,6 @@
 /**
  * Combines the texts of a form with those that another person has stored since the form was opened. The hidden field
- * `INITIAL_VALUES` contains the first texts of the form: those that it showed when it was opened.
+ * `INITIAL_VALUES` contains the initial texts of the form: those that it showed when it was opened.
  */
 import { enteredValuesProblem, type FieldError } from '../../validation/field-errors.ts'
 import { truncate } from '../../validation/truncate.ts'
@@ -14,7 +14,8 @@ const QUOTED_MAX = 200
  * form does not change a unit, all texts of the unit keep their stored values. A request without the field
  * `INITIAL_VALUES`, such as a JSON request, replaces all stored texts: a text that was not sent becomes empty. Throws
  * `validation_failed` if both persons have changed the same unit, and to different texts. The form is then shown again
- * with the now stored texts as its first texts, so that sending it again replaces them.
+ * with the entered texts. Its hidden field now contains the texts that are stored now, so that sending the form again
+ * replaces these.
  */
 export function combineTexts<Name extends string>(
   fields: Fields,
@@ -23,17 +24,17 @@ export function combineTexts<Name extends string>(
 ): Readonly<Record<Name, string>> {
   const names = units.flat()
   if (!fields.has(INITIAL_VALUES)) return record(names, (name) => fields.text(name))
-  // `fields.has` returns false for a text that was sent, but that is still the first text.
+  // `fields.has` returns false for a text that was sent, but that is still the initial text.
   const isChangedInForm = (name: Name) => fields.has(name)
   const isChangedMeanwhile = (name: Name) => stored[name] !== fields.initialText(name)
   const conflicts = units
     .filter((unit) => unit.some(isChangedInForm) && unit.some(isChangedMeanwhile))
-    .flatMap((unit) => unit.filter((name) => fields.formText(name) !== stored[name]))
+    .flatMap((unit) => unit.filter((name) => fields.textEvenIfUnchanged(name) !== stored[name]))
   if (conflicts.length > 0) {
     throw enteredValuesProblem(conflicts.map((name) => conflictAt(name, stored[name])))
   }
   const kept = units.filter((unit) => !unit.some(isChangedInForm)).flat()
-  return record(names, (name) => (kept.includes(name) ? stored[name] : fields.formText(name)))
+  return record(names, (name) => (kept.includes(name) ? stored[name] : fields.textEvenIfUnchanged(name)))
 }
 
 function conflictAt(name: string, stored: string): FieldError {

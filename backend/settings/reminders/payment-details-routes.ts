@@ -176,12 +176,12 @@ function valuesOf(details: PaymentDetails | undefined): PaymentValues {
 
 function formValues(fields: Fields): PaymentValues {
   return {
-    currency: fields.formText('currency').trim(),
-    account_holder: fields.formText('account_holder'),
-    account_number: fields.formText('account_number'),
-    bank_code: fields.formText('bank_code'),
-    bank_name: fields.formText('bank_name'),
-    payment_link: fields.formText('payment_link'),
+    currency: fields.textEvenIfUnchanged('currency').trim(),
+    account_holder: fields.textEvenIfUnchanged('account_holder'),
+    account_number: fields.textEvenIfUnchanged('account_number'),
+    bank_code: fields.textEvenIfUnchanged('bank_code'),
+    bank_name: fields.textEvenIfUnchanged('bank_name'),
+    payment_link: fields.textEvenIfUnchanged('payment_link'),
   }
 }
 

@@ -238,12 +238,12 @@ async function currentWording(
 /** Returns all texts of the form, including those that it does not change. */
 function sentWording(fields: Fields): Wording {
   return {
-    subject: fields.formText('subject'),
-    greeting: fields.formText('greeting'),
-    opening: fields.formText('opening'),
-    opening_several: fields.formText('opening_several'),
-    closing: fields.formText('closing'),
-    sign_off: fields.formText('sign_off'),
+    subject: fields.textEvenIfUnchanged('subject'),
+    greeting: fields.textEvenIfUnchanged('greeting'),
+    opening: fields.textEvenIfUnchanged('opening'),
+    opening_several: fields.textEvenIfUnchanged('opening_several'),
+    closing: fields.textEvenIfUnchanged('closing'),
+    sign_off: fields.textEvenIfUnchanged('sign_off'),
   }
 }
 

@@ -76,7 +76,7 @@ export interface Expected {
 
 /**
  * The fields of one request. A field counts as not sent if it still has the value that the form showed at first, see
- * `INITIAL_VALUES`. Only `formText` and `entries` also return the values of such fields.
+ * `INITIAL_VALUES`. Only `textEvenIfUnchanged` and `entries` also return the values of such fields.
  */
 export class Fields {
   readonly isJson: boolean
@@ -121,7 +121,7 @@ export class Fields {
   }
 
   /** Returns the text of the form, even if it counts as not sent because it is the initial text. */
-  formText(name: string): string {
+  textEvenIfUnchanged(name: string): string {
     return this.#sent.get(name)?.[0] ?? this.initialText(name)
   }
 

@@ -37,19 +37,19 @@ function invoiceIn(dueOn: string, overrides: Partial<InvoiceToPlan> = {}): Invoi
     chasing_next_action_at: null,
     chasing_last_message_at: null,
     chasing_blocked_reason: null,
-    takenStages: [],
-    isWaiting: false,
+    sentOrPlannedStages: [],
+    hasWaitingMessage: false,
     ...overrides,
   }
 }
 
-/** Returns the fields of an invoice after reminders of the `takenStages`, the last one on `lastOn`. */
+/** Returns the fields of an invoice after reminders of the `sentOrPlannedStages`, the last one on `lastOn`. */
 const fieldsAfter = (
-  takenStages: InvoiceToPlan['takenStages'],
+  sentOrPlannedStages: InvoiceToPlan['sentOrPlannedStages'],
   lastOn: string,
-  chasing_stage = takenStages.at(-1),
+  chasing_stage = sentOrPlannedStages.at(-1),
 ): Partial<InvoiceToPlan> => ({
-  takenStages,
+  sentOrPlannedStages,
   chasing_stage: chasing_stage === 'courtesy' ? null : (chasing_stage ?? null),
   chasing_last_message_at: `${lastOn}T09:00:00.000Z`,
 })
@@ -217,7 +217,7 @@ t.test('paused, stopped and disputed invoices are not chased', async (t) => {
     { chasing_status: 'stopped' },
     { chasing_status: 'paused', chasing_blocked_reason: 'disputed' },
     { chasing_status: 'paused', chasing_next_action_at: '2026-11-25T10:00:00.000Z' },
-    { isWaiting: true, takenStages: ['friendly'] },
+    { hasWaitingMessage: true, sentOrPlannedStages: ['friendly'] },
   ]
   const blocked = states.map((state) => invoiceIn('2026-11-01', state))
   const { messages, planAgainAt } = planDebtor(debtorIn({ invoices: blocked }), NOON)
@@ -245,8 +245,8 @@ t.test('an invoice whose reminder is scheduled is not planned again', async (t) 
   const planned = {
     ...invoice,
     ...plan.invoices.get(invoice.id),
-    takenStages: ['friendly'] as const,
-    isWaiting: true,
+    sentOrPlannedStages: ['friendly'] as const,
+    hasWaitingMessage: true,
   }
   t.strictSame(stagesOf(debtorIn({ invoices: [planned], hasScheduledMessage: true })), [])
 })
