@@ -21,7 +21,10 @@ export function outageReason(error: unknown): string {
 const REASONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [/WRONGPASS/, 'it rejects the user or the password of REDIS_URL'],
   [/NOAUTH/, 'it requires a password, and REDIS_URL has none'],
-  [/NOPERM.*keys/, 'its user may not access rate-limit:* (see the line `user gateway` in docs/scaling.md)'],
+  [
+    /NOPERM.*keys/,
+    'its user may not access rate-limit:* (see the line `user gateway` in docs/scaling.md)',
+  ],
   [
     /NOPERM|user executing the script can't/,
     'its user may not run a command that the gateway needs (see the line `user gateway` in docs/scaling.md)',

@@ -34,7 +34,9 @@ export function combineTexts<Name extends string>(
     throw enteredValuesProblem(conflicts.map((name) => conflictAt(name, stored[name])))
   }
   const kept = units.filter((unit) => !unit.some(isChangedInForm)).flat()
-  return record(names, (name) => (kept.includes(name) ? stored[name] : fields.textEvenIfUnchanged(name)))
+  return record(names, (name) =>
+    kept.includes(name) ? stored[name] : fields.textEvenIfUnchanged(name),
+  )
 }
 
 function conflictAt(name: string, stored: string): FieldError {
