@@ -34,7 +34,7 @@ export const debtorCommands: readonly Command[] = [
       name: textOption('N', 'The name of the customer.'),
       email: textOption(
         'E',
-        'The address that reminders are sent to. If mail to the old or the new address has bounced, run debtors clear-contact as well.',
+        'The address that reminders are sent to. If reminders to the old address are blocked, or mail to the new address has bounced, run debtors clear-contact as well: a new address does not end a block.',
       ),
       phone: textOption('P', 'The phone number in E.164 form, e.g. +31205550142.'),
       language: textOption('L', 'The language of mails to the customer, as a BCP 47 tag, e.g. nl.'),
@@ -79,7 +79,8 @@ export const debtorCommands: readonly Command[] = [
         await accountIdOf(database, 'debtors', ID),
       )
       const pause = { reason, until: until === undefined ? null : parseUntil(until, timezone) }
-      return change(context, ID, 'no longer receives reminders', (tx, accountId, actionContext) =>
+      const end = until === undefined ? 'until a person resumes them' : `until ${until}`
+      return change(context, ID, `receives no reminders ${end}`, (tx, accountId, actionContext) =>
         pauseChasing(tx, accountId, ID, pause, actionContext),
       )
     },
@@ -99,14 +100,14 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors chase-held',
     summary:
-      'Resume the reminders of all open invoices of a customer that are blocked by a payment, by a rejected reminder, or because the invoices were past due when they were created. Disputed invoices stay blocked. A customer that is paused or archived still receives no reminders.',
+      'Resume the blocked reminders about a customer’s open invoices: those that are blocked during the pause after a payment, because a person rejected a reminder, or because the invoice was already past due when it was created. Disputed invoices stay blocked. A customer that is paused or archived still receives no reminders.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
       change(
         context,
         ID,
-        'had the reminders of its blocked invoices resumed, except for disputed ones',
+        'receives reminders about its blocked invoices again, except disputed ones, unless the customer is paused or archived',
         async (tx, accountId, actionContext) => {
           await resumeInvoicesOf(tx, accountId, ID, actionContext)
           return getLockedDebtor(tx, accountId, ID)

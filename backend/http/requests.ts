@@ -33,11 +33,12 @@ export function observeRequests(server: Server, { metrics, tracing }: RequestsOp
     metrics.record(operationOf(request), status, (to - from) / 1000)
     if (tracing === undefined) return
     const { traceparent, tracestate } = request.headers
-    // Traces begin at gateways. Internal requests of gateways, e.g. health checks, have no trace.
+    // Backends continue only the traces of gateways. Internal requests of gateways, e.g. health checks, have no
+    // trace.
     const trace = continueTrace(asText(traceparent), asText(tracestate))
     if (trace === undefined) return
-    const children: readonly Span[] = []
-    tracing.record(trace, spanOf(request, status, from, to), children)
+    // The backend records no spans within a request.
+    tracing.record(trace, spanOf(request, status, from, to), [])
   })
 }
 

@@ -56,13 +56,13 @@ export interface Credential {
 
 /** Counts for metrics. */
 export interface AuthenticatorCounts {
-  /** Calls whose key was cached (`hits`), looked up (`misses`), or in the negative cache (`refusals`). */
+  /** Calls whose key was cached (`hits`), looked up (`misses`), or in the negative cache (`negativeHits`). */
   readonly hits: number
   readonly misses: number
-  readonly refusals: number
+  readonly negativeHits: number
   /** Entries of the cache and of the negative cache. */
   readonly known: number
-  readonly refused: number
+  readonly negativeEntries: number
   /** Finished look-ups, by outcome. */
   readonly lookUps: Readonly<Record<LookUpOutcome, number>>
   /** Look-ups in progress, including keys that wait for the next background request. */
@@ -99,7 +99,7 @@ export class Authenticator {
   }
   #hits = 0
   #misses = 0
-  #refusals = 0
+  #negativeHits = 0
   /** The digests of the keys that the next background request refreshes. */
   readonly #due = new Set<string>()
   #refreshTimer: NodeJS.Timeout | undefined
@@ -134,7 +134,7 @@ export class Authenticator {
     if (key === undefined) throw malformedKey()
     const verdict = this.#negativeCache.get(digest)
     if (verdict !== undefined) {
-      this.#refusals++
+      this.#negativeHits++
       throw invalidKey(verdict)
     }
     return { digest, prefix: key.prefix, cached }
@@ -208,10 +208,10 @@ export class Authenticator {
     return {
       hits: this.#hits,
       misses: this.#misses,
-      refusals: this.#refusals,
+      negativeHits: this.#negativeHits,
       lookUps: this.#outcomes,
       known: this.#cachedKeys.size,
-      refused: this.#negativeCache.size,
+      negativeEntries: this.#negativeCache.size,
       inFlight: this.#lookUps.size - queuedLookUps + this.#due.size,
       queuedLookUps,
     }

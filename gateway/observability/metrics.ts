@@ -38,11 +38,11 @@ export function createCallMetrics(metrics: Metrics): CallMetrics {
     'The total duration of the attempts of a call at backends.',
     ['operation'],
   )
-  const refusals = new Map<ProblemCode, number>()
+  const rejections = new Map<ProblemCode, number>()
   metrics.total(
     'receivables_gateway_refusals_total',
     'Calls that the gateway itself rejected, by status and code.',
-    () => [...refusals].map(([code, calls]) => [String(problemType(code).status), code, calls]),
+    () => [...rejections].map(([code, calls]) => [String(problemType(code).status), code, calls]),
     { labels: ['status', 'code'] },
   )
   const byOperation = new Map<string, OperationMetrics>()
@@ -74,11 +74,11 @@ export function createCallMetrics(metrics: Metrics): CallMetrics {
       count(operationMetrics.byStatus, status)
       operationMetrics.duration.observe(ms / 1000)
       if (upstreamMs > 0) operationMetrics.upstream.observe(upstreamMs / 1000)
-      if (code !== undefined) count(refusals, code)
+      if (code !== undefined) count(rejections, code)
     },
     recordInvalidRequest(status, code) {
       count(metricsOf('none').byStatus, status)
-      count(refusals, code)
+      count(rejections, code)
     },
   }
 }
@@ -140,7 +140,7 @@ function registerBudgetMetrics(metrics: Metrics, budget: Budget): void {
   )
   metrics.total(
     'receivables_gateway_evictions_total',
-    'Connections that were closed or refused, and requests and responses that were not read or not sent to the end, because a limit was reached, by limit.',
+    'Connections that were closed or refused, requests that were not read to the end, and responses that were not sent to the end, because a limit was reached, by limit.',
     () => Object.entries(budget.evicted),
     { labels: ['limit'] },
   )
@@ -151,11 +151,11 @@ function registerKeyMetrics(metrics: Metrics, { authenticator }: GatewayComponen
     'receivables_gateway_key_cache_requests_total',
     'Calls by the result of the key cache.',
     () => {
-      const { hits, misses, refusals } = authenticator.counts()
+      const { hits, misses, negativeHits } = authenticator.counts()
       return [
         ['hit', hits],
         ['miss', misses],
-        ['refused', refusals],
+        ['refused', negativeHits],
       ]
     },
     { labels: ['result'] },
@@ -165,7 +165,7 @@ function registerKeyMetrics(metrics: Metrics, { authenticator }: GatewayComponen
     'Entries of the key cache and of the negative cache.',
     () => [
       ['known', authenticator.counts().known],
-      ['refused', authenticator.counts().refused],
+      ['refused', authenticator.counts().negativeEntries],
     ],
     { labels: ['kind'] },
   )
@@ -264,11 +264,11 @@ function countSockets(sockets: Agent['sockets']): number {
   return Object.values(sockets).reduce((sum, list = []) => sum + list.length, 0)
 }
 
-/** Registers the metrics of Redis. Returns the histogram of its script calls. */
+/** Registers the metrics of Redis. Returns the histogram of the runs of the script. */
 export function registerRedisMetrics(metrics: Metrics, rateLimiter: () => RateLimiter): Durations {
   metrics.gauge(
     'receivables_gateway_redis_up',
-    'Whether the rate limit is shared in Redis.',
+    'Whether calls are currently counted in Redis, which all gateways share.',
     () => (rateLimiter().state() === 'exact' ? 1 : 0),
     { aggregator: 'min' },
   )
@@ -284,12 +284,12 @@ export function registerRedisMetrics(metrics: Metrics, rateLimiter: () => RateLi
   )
   metrics.total(
     'receivables_gateway_redis_counters_replaced_total',
-    'Counters of keys in Redis that were unusable and were replaced.',
+    'Counters of API keys in Redis that had an impossible value and were replaced.',
     () => rateLimiter().counts.countersReplaced,
   )
   const durations = metrics.histogram(
     'receivables_gateway_redis_spend_duration_seconds',
-    'The duration of one script call, which counts calls that arrived in one turn of the event loop.',
+    'The duration of one run of the script in Redis. Each run counts the calls that arrived in one turn of the event loop.',
   )
   return durations.of()
 }

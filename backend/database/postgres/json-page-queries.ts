@@ -36,7 +36,12 @@ export class JsonPageQueries {
     const columns = fields.map(({ name }) => name)
     // Columns with the same name could not be distinguished.
     if (new Set(columns).size < columns.length) return
-    if (!fields.every(({ dataTypeID }) => AS_IN_JSON.has(dataTypeID) || dataTypeID === INT8)) return
+    if (
+      !fields.every(
+        ({ dataTypeID }) => TYPES_UNCHANGED_BY_JSON.has(dataTypeID) || dataTypeID === INT8,
+      )
+    )
+      return
     const large = new Set(
       fields.filter(({ dataTypeID }) => dataTypeID === INT8).map(({ name }) => name),
     )
@@ -50,8 +55,8 @@ export class JsonPageQueries {
   }
 }
 
-/** The types that JSON represents as the driver does: boolean, int2, int4, text and varchar. */
-const AS_IN_JSON = new Set([16, 21, 23, 25, 1043])
+/** The types whose values are the same from the driver and from `JSON.parse`: boolean, int2, int4, text and varchar. */
+const TYPES_UNCHANGED_BY_JSON = new Set([16, 21, 23, 25, 1043])
 
 /** Converts the columns of a page to rows. */
 export function rowsOf({ columns, large, toRow }: JsonPageQuery, texts: readonly unknown[]): Row[] {

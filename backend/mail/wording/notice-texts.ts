@@ -295,9 +295,9 @@ function changedPaymentDetails(
   ]
   return {
     tone: 'firm',
-    title: `How customers pay in ${currency} was changed`,
+    title: `The payment details for ${currency} were changed`,
     opening: [
-      `${by.label} ${newDetails === null ? 'removed the payment details for' : 'changed how customers pay in'} ${currency}, on ${dateTimeText(created_at)}.`,
+      `${by.label} ${newDetails === null ? 'removed' : 'changed'} the payment details for ${currency}, on ${dateTimeText(created_at)}.`,
       newDetails === null
         ? `Reminders in ${currency} no longer say how to pay.`
         : `Reminders now ask customers to pay ${methods.join(', or ')}.`,

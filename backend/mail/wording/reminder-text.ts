@@ -182,7 +182,7 @@ function paymentOf(
   const lines = [
     { label: words.accountHolder, value: details.account_holder },
     { label: iban === undefined ? words.accountNumber : 'IBAN', value: iban ?? number },
-    { label: isBic ? 'BIC' : words.bankCode, value: code },
+    { label: isBic ? 'BIC' : words.nationalBankCode, value: code },
     { label: words.bankName, value: details.bank_name },
   ].flatMap(({ label, value }) => (value === null ? [] : [{ label, value: toOneLine(value) }]))
   const numbers = invoices.map((invoice) => toOneLine(invoice.number))

@@ -41,7 +41,10 @@ export function highestStage(stages: readonly LadderStage[]): LadderStage {
   return STAGES.findLast((stage) => stages.includes(stage)) ?? 'courtesy'
 }
 
-/** Whether a person must approve the messages of this stage. All invoices of such a message are at this stage. */
+/**
+ * Whether a person must approve the messages of this stage. The planner does not mix such a stage with others: all
+ * invoices of such a message are at this stage.
+ */
 export function needsApproval(stage: LadderStage): boolean {
   return stage === 'firm' || stage === 'final'
 }

@@ -7,7 +7,7 @@ import { type Ledger, readLedger } from '../../import/ledger.ts'
 import { LedgerError } from '../../import/ledger-error.ts'
 import { parseCurrency } from '../../money/money.ts'
 import { invalid } from '../shell/faults.ts'
-import type { Expected, Fields } from '../shell/fields.ts'
+import type { ExpectedFields, Fields } from '../shell/fields.ts'
 import { plural } from '../shell/words.ts'
 
 /** Enough for some 10,000 invoices. It leaves room for the other fields in a body of 1 MiB. */
@@ -28,7 +28,7 @@ export type Step = (typeof STEPS)[number]
 export const columnFieldOf = (field: FieldName) => `column_${field}`
 
 /** `readForm` reads these fields, except `step`, `recorded` and `import_id`, which `import-routes.ts` reads. */
-export const IMPORT_FIELDS: Expected = {
+export const IMPORT_FIELDS: ExpectedFields = {
   texts: [
     ...['file', 'file_name', 'step', 'date_format', 'currency', 'decimal_comma'],
     ...['chase_overdue', 'correct', 'recorded', 'import_id'],

@@ -8,7 +8,7 @@ import { moneyText } from '../../money/money-text.ts'
 import { byDueDate } from '../../on-account/cover.ts'
 import type { NewAllocation } from '../../payments/targets.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
-import type { Expected, Fields } from '../shell/fields.ts'
+import type { ExpectedFields, Fields } from '../shell/fields.ts'
 import { describedBy, renderFieldFaults } from '../shell/layout.ts'
 import { dateWords, renderMoney } from '../shell/ledger-words.ts'
 import { plural } from '../shell/words.ts'
@@ -21,7 +21,7 @@ import { amountText, readAmountText } from './amount-field.ts'
 const SHOWN_MAX = 40
 
 /** The fields of the table, for `expected` of the pages that receive them. */
-export const ALLOCATION_FIELDS: Required<Pick<Expected, 'rows'>> = {
+export const ALLOCATION_FIELDS: Required<Pick<ExpectedFields, 'rows'>> = {
   rows: { allocations: { texts: ['invoice_id'], numbers: ['amount'] } },
 }
 

@@ -8,7 +8,7 @@ import type { Html } from '../../html/html.ts'
 import type { Undo } from '../../sessions/flash.ts'
 import { IDEMPOTENCY_KEY_FIELD, performOnce, renderEntered } from '../forms/perform-once.ts'
 import { type Labels, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
-import { type Expected, type Fields, fieldsOf } from '../shell/fields.ts'
+import { type ExpectedFields, type Fields, fieldsOf } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
@@ -30,7 +30,7 @@ export interface MoneyAction<Loaded extends PreviewContext, Input, Done> {
   /** Whether the action creates a record, so that the response has the status 201. */
   readonly isCreation?: boolean
   /** The fields of the form. */
-  readonly expected: Expected
+  readonly expected: ExpectedFields
   /** Throws `not_found`, and problems of the record's state such as `payment_already_reversed`. */
   load(reader: Reader, request: SessionRequest): Promise<Loaded>
   /** The initial values of the form. */

@@ -30,7 +30,7 @@ import { changeWording } from '../../reminders/reminder-content.ts'
 import { fieldErrorsProblem } from '../../validation/field-errors.ts'
 import { combineTexts } from '../forms/concurrent-edit.ts'
 import { notFound, withFieldLabels } from '../shell/faults.ts'
-import type { Expected, Fields } from '../shell/fields.ts'
+import type { ExpectedFields, Fields } from '../shell/fields.ts'
 import { faultsOf } from '../shell/layout.ts'
 import { listOf } from '../shell/list-query.ts'
 import {
@@ -56,7 +56,10 @@ const KEYS: readonly WordingKey[] = STAGES.flatMap((stage) =>
   LANGUAGES.map((language) => ({ stage, language })),
 )
 
-const EXPECTED: Expected = { texts: [...WORDING_FIELDS, 'invoice'], omitsUnchangedFields: true }
+const EXPECTED: ExpectedFields = {
+  texts: [...WORDING_FIELDS, 'invoice'],
+  omitsUnchangedFields: true,
+}
 
 /** The units for `combineTexts`: lists of texts that belong together. Here, each text is a unit of its own. */
 const UNITS = WORDING_FIELDS.map((name) => [name] as const)

@@ -47,7 +47,7 @@ type ParsedInitialValues = ReadonlyMap<string, readonly string[] | string>
 export type InitialValues = Readonly<Record<string, string | readonly string[]>>
 
 /** The fields that a page expects. A request with any other field is rejected. */
-export interface Expected {
+export interface ExpectedFields {
   readonly texts?: readonly string[]
   /** Texts that are never copied to another form, such as passwords and codes. */
   readonly secrets?: readonly string[]
@@ -57,7 +57,7 @@ export interface Expected {
    * Lists of objects, with the members of each object. A form repeats a field, e.g. `allocations/amount`, for each
    * object.
    */
-  readonly rows?: Readonly<Record<string, Pick<Expected, 'texts' | 'numbers'>>>
+  readonly rows?: Readonly<Record<string, Pick<ExpectedFields, 'texts' | 'numbers'>>>
   /**
    * The name of a file field in a multipart form. The file is read like a text field of this name; bytes that are
    * not UTF-8 become U+FFFD.
@@ -181,7 +181,7 @@ export function fieldsOf(values: Readonly<Record<string, string | readonly strin
 export async function parseFields(
   body: Uint8Array<ArrayBuffer>,
   type: string,
-  expected: Expected,
+  expected: ExpectedFields,
 ): Promise<Fields> {
   if (JSON_TYPE.test(type)) {
     if (body.length === 0) return new Fields(true, new Map())
@@ -203,7 +203,7 @@ export function unsupportedType(): Problem {
 }
 
 /** Throws a 422 that lists the faults. */
-function readJson(body: JsonObject, expected: Expected) {
+function readJson(body: JsonObject, expected: ExpectedFields) {
   const values = new Map<string, readonly string[]>()
   for (const [path, value] of membersOf(validateBody(schemaOf(expected), body))) {
     const columns = expected.rows?.[path]
@@ -233,7 +233,7 @@ const SHOWN_SCHEMA = joi
   .object<InitialValues>()
   .pattern(joi.string(), [ANY_TEXT, joi.array().items(ANY_TEXT)])
 
-function membersOfRows({ texts = [], numbers = [] }: Pick<Expected, 'texts' | 'numbers'>) {
+function membersOfRows({ texts = [], numbers = [] }: Pick<ExpectedFields, 'texts' | 'numbers'>) {
   return [...texts, ...numbers]
 }
 
@@ -252,7 +252,7 @@ function schemaOf({
   lists = [],
   numbers = [],
   rows = {},
-}: Expected): ObjectSchema<JsonObject> {
+}: ExpectedFields): ObjectSchema<JsonObject> {
   const schemas = new Map<string, AnySchema>([
     ...Object.entries(rows).map(
       ([path, members]) => [path, joi.array().items(schemaOf(members)).empty(null)] as const,
@@ -280,7 +280,7 @@ function membersOf(body: JsonObject): [path: string, value: unknown][] {
   })
 }
 
-function readForm(body: Uint8Array, expected: Expected): Fields {
+function readForm(body: Uint8Array, expected: ExpectedFields): Fields {
   return fieldsOfForm([...new URLSearchParams(decode(body))], expected)
 }
 
@@ -318,7 +318,7 @@ async function readParts(
 
 function fieldsOfForm(
   pairs: readonly (readonly [name: string, value: string])[],
-  expected: Expected,
+  expected: ExpectedFields,
 ): Fields {
   const { texts = [], secrets = [], lists: plainLists = [], numbers = [], rows = {} } = expected
   const { file, omitsUnchangedFields, acceptsPassword } = expected

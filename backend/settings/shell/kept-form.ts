@@ -5,7 +5,7 @@
  */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
-import { type Expected, type FieldEntry, type Fields, FORM_USER } from './fields.ts'
+import { type ExpectedFields, type FieldEntry, type Fields, FORM_USER } from './fields.ts'
 import { renderHidden, renderPage } from './layout.ts'
 import type { Frame } from './response.ts'
 
@@ -19,7 +19,7 @@ export function renderKeptFields(entries: readonly FieldEntry[]): Html {
  * secrets could not be shown as it was entered, nor could a form with a file, because browsers do not let a page choose
  * a file. A button without fields has nothing to keep.
  */
-export function isKeepable({ secrets, file, binaryFile, ...fields }: Expected): boolean {
+export function isKeepable({ secrets, file, binaryFile, ...fields }: ExpectedFields): boolean {
   const { texts = [], lists = [], numbers = [], rows = {} } = fields
   const hasFields = [...texts, ...lists, ...numbers, ...Object.keys(rows)].length > 0
   return hasFields && secrets === undefined && file === undefined && binaryFile === undefined

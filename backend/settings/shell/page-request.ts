@@ -15,7 +15,7 @@ import type { Usage } from '../../usage/usage.ts'
 import type { MailedCodes } from '../../users/mailed-codes.ts'
 import type { Passwords } from '../../users/passwords.ts'
 import type { Cookies } from './cookies.ts'
-import type { Expected, Fields } from './fields.ts'
+import type { ExpectedFields, Fields } from './fields.ts'
 import type { FlashName } from './flash-words.ts'
 import type { RenderPage, Requester, Response } from './response.ts'
 
@@ -83,7 +83,8 @@ export const EDIT_METHODS = ['PUT', 'POST'] as const
 export interface Page<R extends PageRequest> {
   readonly method: 'GET' | 'POST' | typeof EDIT_METHODS
   readonly path: string
-  readonly expected?: Expected
+  /** The fields that a request may contain. A request with any other field is rejected. */
+  readonly expected?: ExpectedFields
   handle(pageRequest: R, deps: SettingsDeps): Promise<Response>
   /** Renders the form again with the problem. If it is absent or resolves with undefined, an error page is shown. */
   rerender?(pageRequest: R, problem: Problem, deps: SettingsDeps): Promise<RenderPage | undefined>

@@ -52,8 +52,8 @@ t.test(
     t.equal((await ada.send('POST', '/settings/payment-details', BANK_DETAILS)).status, 200)
     const mails = await mailNotices()
     t.strictSame(recipients(mails), [BEN], 'the person who made the change and Members get no mail')
-    t.equal(mails[0]?.mail.subject, 'How customers pay in EUR was changed')
-    matches(t, mails[0]?.mail.text, containing('ada@acme.nl changed how customers pay in EUR'))
+    t.equal(mails[0]?.mail.subject, 'The payment details for EUR were changed')
+    matches(t, mails[0]?.mail.text, containing('ada@acme.nl changed the payment details for EUR'))
     matches(t, mails[0]?.mail.text, containing('to the bank account that ends in 4300.'))
     t.notMatch(mails[0]?.mail.text, /NL91ABNA/, 'the number is not repeated in mails')
     matches(t, mails[0]?.mail.text, /Admins cannot turn off this mail.*\/settings\/notices/s)
@@ -75,7 +75,7 @@ t.test(
     )
     const byOperator = await mailNotices()
     t.strictSame(recipients(byOperator), [ADA, BEN])
-    matches(t, byOperator[0]?.mail.text, /the operator changed how .*by a payment link/s)
+    matches(t, byOperator[0]?.mail.text, /the operator changed the payment details .*by a payment link/s)
   },
 )
 

@@ -65,7 +65,7 @@ export const DE: ReminderWords = {
   howToPayIn: (currency) => `So zahlen Sie in ${currency}`,
   accountHolder: 'Kontoinhaber',
   accountNumber: 'Kontonummer',
-  bankCode: 'Bankleitzahl',
+  nationalBankCode: 'Bankleitzahl',
   bankName: 'Bank',
   reference: 'Verwendungszweck',
   questions: (replyTo) =>

@@ -63,7 +63,7 @@ export const EN: ReminderWords = {
   howToPayIn: (currency) => `How to pay in ${currency}`,
   accountHolder: 'Account holder',
   accountNumber: 'Account number',
-  bankCode: 'Bank code',
+  nationalBankCode: 'Bank code',
   bankName: 'Bank',
   reference: 'Reference',
   questions: (replyTo) =>

@@ -64,7 +64,7 @@ export const FR: ReminderWords = {
   howToPayIn: (currency) => `Comment payer en ${currency}`,
   accountHolder: 'Titulaire du compte',
   accountNumber: 'Numéro de compte',
-  bankCode: 'Code banque',
+  nationalBankCode: 'Code banque',
   bankName: 'Banque',
   reference: 'Référence',
   questions: (replyTo) =>

@@ -63,7 +63,7 @@ export const NL: ReminderWords = {
   howToPayIn: (currency) => `Hoe u in ${currency} betaalt`,
   accountHolder: 'Ten name van',
   accountNumber: 'Rekeningnummer',
-  bankCode: 'Bankcode',
+  nationalBankCode: 'Bankcode',
   bankName: 'Bank',
   reference: 'Onder vermelding van',
   questions: (replyTo) =>

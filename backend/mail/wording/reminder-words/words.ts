@@ -44,7 +44,7 @@ export interface ReminderWords {
   /** The label of an account number that is not an IBAN. */
   readonly accountNumber: string
   /** The label of a bank code that is not a BIC. */
-  readonly bankCode: string
+  readonly nationalBankCode: string
   readonly bankName: string
   /** The label of the reference that the customer enters for a bank transfer. */
   readonly reference: string
