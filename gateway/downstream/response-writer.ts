@@ -85,8 +85,8 @@ export class ResponseWriter {
     writeMessage(socket, head, body)
     const buffered = socket.writableLength
     if (buffered === 0) return undefined
-    // A callback for every write would cost time, and most writes are flushed immediately. For a write that is not, an
-    // empty write adds the callback.
+    // A callback for every write would cost time, and most writes are flushed immediately. Only if bytes are still
+    // buffered, an empty write after them adds the callback.
     socket.write('', () => this.#onFlushed?.())
     return this.#untilFlushed(buffered)
   }

@@ -48,7 +48,7 @@ export class RequestReader {
     this.#buffer.compact()
   }
 
-  /** Removes all bytes. Returns their memory, so that the caller can return it to the kernel. */
+  /** Removes all bytes. Returns their memory, so that the caller can free it at once (`releaseBuffer`). */
   clear(): Buffer {
     return this.#buffer.clear()
   }

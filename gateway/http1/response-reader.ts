@@ -47,7 +47,7 @@ export class ResponseReader {
     this.#method = method
   }
 
-  /** Ignores the rest of the response. */
+  /** Ignores the rest of the response. This reader cannot read another response afterwards. */
   stop(): void {
     this.#method = undefined
   }

@@ -72,7 +72,7 @@ export const PROBLEM_TYPES = {
   gateway_timeout: transient(504, 'Gateway timeout'),
 } as const satisfies Record<string, ProblemType>
 
-/** The codes that only the Settings pages or inbound mail use, not the API. */
+/** The codes that the API does not use, but the Settings pages, the command line or inbound mail do. */
 export const SETTINGS_PROBLEM_TYPES = {
   not_logged_in: final(401, 'Not logged in'),
   invalid_mail_secret: final(401, 'Invalid mail secret'),

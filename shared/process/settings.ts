@@ -200,7 +200,9 @@ export function httpUrl(description: string, options: SettingOptions = {}): Sett
   return setting(description, options, (value) => {
     const url = URL.parse(value)
     if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
-      throw new Error(`must be an http or https address, not "${value}"`)
+      throw new Error(
+        `must be an http or https address without a query or fragment, not "${value}"`,
+      )
     }
     return url.href.replace(/\/$/, '')
   })

@@ -36,7 +36,8 @@ const WORDS = {
   invoice_finalised: 'Invoice finalized. The customer now owes it.',
   invoice_voided: 'The invoice is void.',
   invoice_written_off: 'Invoice written off. No more reminders are sent about it.',
-  invoice_disputed: 'Dispute recorded. No reminder is sent about the invoice until it is resolved.',
+  invoice_disputed:
+    'Dispute recorded. No reminder is sent about the invoice until the dispute is resolved.',
   invoice_resolved: 'Dispute resolved. Reminders about the invoice are sent again.',
   invoice_resolved_blocked:
     'Dispute resolved. Reminders are blocked again for the reason that applied before the dispute.',
