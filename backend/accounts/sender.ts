@@ -63,12 +63,13 @@ export async function setLogo(
 ): Promise<boolean> {
   const logo = content === null ? null : parseLogo(content)
   const account = await lockAccount(tx, accountId)
-  const id = logo?.id ?? null
+  const logoId = logo?.id ?? null
   // Two equal ids belong to the same logo, because the id is the digest of the content. Two nulls mean no logo.
-  if (account.logo_id === id) return false
+  if (account.logo_id === logoId) return false
   if (logo !== null) await insertLogo(tx, accountId, logo, actionContext.now)
-  await updateAccount(tx, accountId, { logo_id: id }, actionContext)
-  await deleteUnusedLogos(tx, accountId, id)
+  await updateAccount(tx, accountId, { logo_id: logoId }, actionContext)
+  // Deletes the previous logo unless a message uses it. The new logo, `logoId`, is kept.
+  await deleteUnusedLogos(tx, accountId, logoId)
   await recordAudit(tx, actionContext, {
     accountId,
     action: logo === null ? 'account.logo_removed' : 'account.logo_changed',
@@ -76,7 +77,7 @@ export async function setLogo(
     detail:
       logo === null
         ? {}
-        : { media_type: logo.mediaType, width: logo.width, height: logo.height, id },
+        : { media_type: logo.mediaType, width: logo.width, height: logo.height, id: logoId },
   })
   return true
 }

@@ -110,12 +110,12 @@ export async function rotateApiKey(
     actionContext,
   )
   const graceEnd = new Date(actionContext.now.getTime() + GRACE_PERIODS_MS[grace]).toISOString()
-  const isGraceEndEarlier =
+  const movesExpiryToGraceEnd =
     grace !== 'now' && (key.expires_at === null || graceEnd < key.expires_at)
   const replaced = await tx
     .updateTable('api_keys')
     .set({ replaced_by: issued.row.id })
-    .$if(isGraceEndEarlier, (update) =>
+    .$if(movesExpiryToGraceEnd, (update) =>
       update.set({
         expires_at: graceEnd,
         expiry_due_at: nextWarningOrExpiry(graceEnd, actionContext.now),

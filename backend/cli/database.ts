@@ -55,8 +55,8 @@ export const databaseCommands: readonly Command[] = [
         )
       }
       const path = resolve(to)
-      const bytes = await createFile(path, context.stderr, (incomplete) =>
-        backUpSqlite(sqlitePath(url), incomplete),
+      const bytes = await createFile(path, context.stderr, (incompletePath) =>
+        backUpSqlite(sqlitePath(url), incompletePath),
       )
       const size = bytes.toLocaleString('en-US')
       return { json: { path, bytes }, text: `Wrote and verified ${path}, ${size} bytes.` }

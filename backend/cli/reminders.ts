@@ -59,7 +59,7 @@ export const reminderCommands: readonly Command[] = [
           now: context.now.toISOString(),
           messages: messages.map(renderPreviewed),
         },
-        text: renderPreview(messages, timezone, dayCount),
+        text: renderPreviewText(messages, timezone, dayCount),
       }
     },
   }),
@@ -109,7 +109,7 @@ export const reminderCommands: readonly Command[] = [
         text:
           approvals.length === 0
             ? 'No reminder waits for approval.'
-            : approvals.map(renderApproval).join('\n\n'),
+            : approvals.map(renderApprovalText).join('\n\n'),
       }
     },
   }),
@@ -172,7 +172,7 @@ async function runRehearsal(
     )
     return {
       json: await representRehearsal(database, now, messages),
-      text: renderRehearsal(messages),
+      text: renderRehearsalText(messages),
     }
   } finally {
     await mailServices.close()
@@ -204,7 +204,7 @@ function parseDays(text: string | undefined): number {
   throw new UsageError(`--days must be a number from 0 to ${PREVIEW_DAYS_MAX}, not ${text}`)
 }
 
-function renderPreview(
+function renderPreviewText(
   messages: readonly PreviewedMessage[],
   timezone: string,
   days: number,
@@ -249,7 +249,7 @@ function summarizeList(items: readonly string[]): string {
     : `${first}, ${second} and ${others.length} more`
 }
 
-function renderRehearsal(messages: readonly MessageRow[]): string {
+function renderRehearsalText(messages: readonly MessageRow[]): string {
   if (messages.length === 0) return 'No reminder was due.'
   return renderTable(
     messages.map(({ id, debtor_id, stage, status, suppression_reason, suppression_detail }) => ({
@@ -262,7 +262,7 @@ function renderRehearsal(messages: readonly MessageRow[]): string {
   )
 }
 
-function renderApproval({ message, debtorName, invoices, expiresAt }: PendingApproval): string {
+function renderApprovalText({ message, debtorName, invoices, expiresAt }: PendingApproval): string {
   return [
     `${message.id}: ${message.stage}, to ${debtorName} <${message.recipient}>, until ${expiresAt}`,
     ...invoices.map(

@@ -51,10 +51,10 @@ export interface TransactionScope {
    */
   readonly accountId?: string | undefined
   /**
-   * The only debtor whose records the transaction changes. Its decisions may depend only on these records, on the
-   * account's settings, and on unique constraints. SQLite runs such transactions of different debtors at the same time,
-   * so that they share round trips to its thread. If one of them fails, the others may be undone and run again. `work`
-   * must therefore have no effect outside of `tx`.
+   * The only debtor whose records the transaction changes. The decisions of `work` may depend only on these records, on
+   * the account's settings, and on unique constraints. SQLite runs such transactions of different debtors at the same
+   * time, so that they share round trips to its thread. If one of them fails, the others may be undone and run again.
+   * `work` must therefore have no effect outside of `tx`.
    */
   readonly debtorId?: string | undefined
 }

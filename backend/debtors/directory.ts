@@ -204,6 +204,10 @@ async function listByName(
   return rows.map(({ id }) => ({ id, value: undefined }))
 }
 
+/**
+ * Returns the active debtors that owe money in the currency, the largest amount first. Omits all other debtors, even in
+ * the view `active`.
+ */
 async function listByAmountOwed(
   reader: Reader,
   accountId: string,

@@ -170,9 +170,9 @@ async function performAndStoreKey(
 ): Promise<Outcome> {
   const { accountId } = attempt
   const performAndStore = async (tx: Transaction): Promise<Outcome> => {
-    // The lock and the first statements of the work are sent together, in one round trip. Where not all transactions
-    // are concurrent (on SQLite), there is one backend, in which `running` prevents concurrent writes with the same
-    // key.
+    // The lock and the first statements of the work are sent together, in one round trip. SQLite, on which
+    // `isConcurrent` is false, needs no lock: it has only one backend, in which a call waits for an earlier call with
+    // the same key (`running`).
     const locking = database.isConcurrent ? lockKey(tx, attempt) : undefined
     const [, recorded] = await together([locking, work(tx)])
     await insertRow(tx, rowOf(attempt, recorded, now))

@@ -35,8 +35,8 @@ export type PaymentTarget =
   /** The request names no invoice. The account's setting `apply_credit` decides whether the payment is allocated. */
   | { readonly kind: 'debtor'; readonly debtorId: string }
   /**
-   * The payment is allocated to the debtor's open invoices, the oldest due date first. The rest remains on
-   * account.
+   * The payment is allocated to the debtor's open invoices, the oldest due date first. What exceeds their amounts due
+   * remains on account.
    */
   | { readonly kind: 'oldest_first'; readonly debtorId: string }
 
@@ -85,8 +85,8 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
-  // For the target `debtor`, `allocateRest` usually needs the setting `apply_credit`, so it is read in the same round
-  // trip.
+  // The data of later steps is read in the same round trip. For the target `debtor`, `allocateRest` usually needs the
+  // setting `apply_credit`. `recordEvent` needs the endpoints.
   const [{ debtorId, shares: requested, unsent }, applyCredit] = await together([
     readRequestedShares(tx, accountId, input, now),
     input.target.kind === 'debtor' && !input.ignoresApplyCredit
@@ -223,9 +223,9 @@ async function readRequestedShares(
     readTargetInvoices(tx, accountId, requested),
     findUnsentMessages(tx, { accountId, invoiceIds }),
   ])
-  const [paid] = targets
-  assert(paid !== undefined, 'targets that are not found are rejected')
-  return { debtorId: paid.invoice.debtor_id, shares: allocate(input, targets), unsent }
+  const [firstTarget] = targets
+  assert(firstTarget !== undefined, 'targets that are not found are rejected')
+  return { debtorId: firstTarget.invoice.debtor_id, shares: allocate(input, targets), unsent }
 }
 
 /**

@@ -115,7 +115,10 @@ export async function changeProfile(
 /** The details of a debtor on which the recipient, the text or the time of a reminder depends. */
 const DETAILS_OF_REMINDERS = ['name', 'email', 'language', 'timezone'] as const
 
-/** Throws the same problems as `editDebtor`. */
+/**
+ * Changes the details of a debtor, and reschedules the messages that depend on the changed details. `editDebtor` also
+ * makes a worker plan the debtor's reminders again. Throws the same problems as `editDebtor`.
+ */
 export async function changeDebtorDetails(
   tx: Transaction,
   accountId: string,

@@ -171,7 +171,8 @@ export async function resetPassword(
   { actor, now }: ActionContext,
 ): Promise<UserRow> {
   const { user: found } = await getPasswordReset(tx, codeHash, now)
-  // Without the lock, two concurrent requests with one link would set two passwords.
+  // The link is checked again after the user is locked. Otherwise, two concurrent requests with one link would set two
+  // passwords.
   await lockUser(tx, found.id)
   const { reset, user } = await getPasswordReset(tx, codeHash, now)
   await endPasswordResets(tx, user.id, now)

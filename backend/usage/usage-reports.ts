@@ -10,9 +10,9 @@ import { addErrors } from './key-errors.ts'
 import { addUsage } from './usage.ts'
 
 /**
- * Adds the reported counts, unless this report, or a later report of the same gateway, was applied before. `refused`
- * counts only calls that no backend has counted, so that no call is counted twice.
- * `updateWindows` writes the reported windows.
+ * Adds the numbers of calls and of errors in a report, unless this report, or a later report of the same gateway, was
+ * applied before. `refused` counts only calls that no backend has counted, so that no call is counted twice.
+ * `updateWindows` writes the windows of the report, in other transactions.
  */
 export async function addReportedCalls(
   tx: Transaction,
@@ -27,9 +27,10 @@ export async function addReportedCalls(
 
 /**
  * Updates the current windows of many keys in one statement. Reports of several gateways may arrive out of order or
- * twice, so a key never returns to a window that has ended, or to a lower count of the same window. Gateways that could
- * not share their counts may have opened two windows of a key: while the earlier window is open, it replaces the later
- * one if its count is higher. The rows are sorted by key, so that concurrent reports lock rows in the same order.
+ * twice. Nevertheless, a key never returns to a window that has ended, or to a lower count of the same window. Gateways
+ * that could not share their counts may have opened two windows of a key: while the earlier window is open, it replaces
+ * the later one if its count is higher. The rows are sorted by key, so that concurrent reports lock rows in the same
+ * order.
  */
 export async function updateWindows(
   tx: Transaction,
@@ -91,7 +92,7 @@ async function claimReport(tx: Transaction, gateway: string, batch: number, now:
 
 type KeyEntry = RefusedCalls | ErrorCount | KeyWindow
 
-/** Returns those ids in the entries that belong to existing keys. */
+/** Returns the ids of the keys that the entries are about. Ids of keys that do not exist are omitted. */
 async function findKeyIds(tx: Transaction, entries: readonly KeyEntry[]) {
   const ids = [...new Set(entries.map(({ key_id }) => key_id))]
   if (ids.length === 0) return new Set<string>()

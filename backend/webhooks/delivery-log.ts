@@ -23,7 +23,10 @@ export interface DeliveryFilters {
   readonly endpointId?: string | undefined
   readonly status?: DeliveryStatus | undefined
   readonly type?: string | undefined
-  /** The id of the last delivery of the previous page. */
+  /**
+   * The cursor: `next` of the previous page. It is the id of the last delivery on that page or, if that page was
+   * partial, of the last delivery that was searched for it.
+   */
   readonly before?: string | undefined
 }
 

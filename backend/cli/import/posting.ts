@@ -79,6 +79,7 @@ export async function postMissing(options: PostingOptions): Promise<ImportOutcom
     if (id === undefined) rejectedCustomers.add(customer.externalId)
   })
   await inParallel(rows, concurrency, async ({ invoice, invoiceId, paymentMissing }) => {
+    // The invoices of a rejected customer are not sent. Only the rejection of the customer is reported.
     if (rejectedCustomers.has(invoice.customerExternalId)) return
     const name = `line ${invoice.line}, invoice ${invoice.number}`
     const id = invoiceId ?? (await post('invoices', name, invoiceBodyOf(invoice, chaseOverdue)))
@@ -93,7 +94,7 @@ export async function postMissing(options: PostingOptions): Promise<ImportOutcom
  * that run received no response.
  */
 function idempotencyKey(kind: string, externalId: string): string {
-  // The API accepts at most 255 visible ASCII characters: up to 200 for the id, and more than enough for the prefix.
+  // The API accepts at most 255 visible ASCII characters. With at most 200 for the id, the prefix always fits.
   const isAllowed = /^[!-~]{1,200}$/.test(externalId)
   const name = isAllowed ? externalId : createHash('sha256').update(externalId).digest('hex')
   return `import-${kind}-${name}`

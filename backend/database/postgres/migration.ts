@@ -46,8 +46,9 @@ const LOCK_TIMEOUT_MS = 300
 const RETRY_PAUSE_MS_MAX = 5000
 
 /**
- * Returns the names of the migrations that it applied. Backends that start together migrate one after the other: all
- * but the first find nothing to do. PostgreSQL shows `name` to its operators as the name of the session.
+ * Returns the names of the migrations that it applied. If `options.mayMigrate` is false, applies none, and throws if a
+ * migration is pending. Backends that start together migrate one after the other: all but the first find nothing to do.
+ * PostgreSQL shows `name` to its operators as the name of the session.
  */
 export async function migrateServer(
   url: string,
@@ -76,6 +77,7 @@ export async function migrateServer(
 /** Only the migration may use `client`, because the advisory lock belongs to this connection. */
 function createTarget(client: pg.ClientBase, options: BuildOptions): MigrationTarget {
   const { progress } = options
+  // The plugin makes new columns compare texts by code point, as SQLite does.
   const db = kyselyOnConnection<unknown>({
     executeQuery: (compiled) => query(client, compiled),
     streamQuery() {

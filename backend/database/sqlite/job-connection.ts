@@ -1,7 +1,7 @@
 /**
- * The connection of one job, which is the work of one caller's transaction (see writer.ts). A prepared write that
- * returns no rows is deferred until a statement may depend on it or the job ends. It then runs together with the other
- * deferred writes (write-batches.ts), because a round trip to SQLite's thread takes longer than most writes. If a
+ * The connection of one job, which is the work of one caller's transaction (see writer.ts). A prepared insert or update
+ * that returns no rows is deferred until a statement may depend on it or the job ends. It then runs together with the
+ * other deferred writes (write-batches.ts), because a round trip to SQLite's thread takes longer than most writes. If a
  * deferred write fails, the statement that caused the write to run throws the error of the write, and the job fails.
  *
  * The savepoint with which a job is undone is created before its first write. A job whose writes all run as one

@@ -62,7 +62,7 @@ const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
 /** Statuses of messages that will be sent without another decision by a person. */
 const SCHEDULED: readonly MessageStatus[] = ['scheduled', 'approved', 'queued', 'sending']
-/** Statuses of messages that are not sent yet, including those that await approval. */
+/** Statuses of messages that are not sent yet, including those that are being handed over or await approval. */
 export const WAITING: readonly MessageStatus[] = [...SCHEDULED, 'awaiting_approval']
 
 export async function readChasingAccounts(

@@ -83,8 +83,8 @@ async function lockSendingMessage(tx: Transaction, messageId: string, lease: str
 }
 
 /**
- * What replaces the texts of a message to an erased debtor, which the erasure may not have reached yet. Without a
- * recipient, a bounce cannot store the erased address in the list of suppressed addresses.
+ * Replaces the stored values in a message to an erased debtor, because the erasure may not have emptied the row of the
+ * message yet. With the stored recipient, a bounce would add the erased address to the list of suppressed addresses.
  */
 const ERASED_TEXTS = { recipient: null, subject: null, body: null } as const
 
@@ -95,7 +95,7 @@ async function scheduleRetry(
   detail: string | null,
   now: Date,
 ): Promise<void> {
-  const ms = Math.min(RETRY_MS * 2 ** Math.min(reminder.attempts - 1, 10), RETRY_MS_MAX)
+  const ms = Math.min(RETRY_MS * 2 ** (reminder.attempts - 1), RETRY_MS_MAX)
   // Jitter prevents many retries from coinciding.
   const at = new Date(now.getTime() + ms * (0.75 + Math.random() / 2)).toISOString()
   await setNextRun(tx, message.id, at)

@@ -88,6 +88,7 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
       if (isUnavailable) return unavailableRetryMs
       if (mayHaveMoreDue) return 0
       const now = clock()
+      // Undefined if no reminder becomes due within `pollMs`. The next round then begins after `pollMs`.
       const next = await REMINDER_LEASES.findNextRun(database.read, now, pollMs)
       return next && next.getTime() - now.getTime()
     },

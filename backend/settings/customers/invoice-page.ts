@@ -41,7 +41,7 @@ export interface InvoiceView {
   readonly today: string
   readonly row: InvoiceRow
   readonly customerName: string
-  /** The reason why no reminder, about whichever invoice, reaches the customer; undefined if there is none. */
+  /** The reason why no reminder about any invoice reaches the customer; undefined if there is no such reason. */
   readonly blockReason: string | undefined
   /** The stage of the last reminder if it is unknown whether it arrived, otherwise undefined. */
   readonly stageWithUnknownArrival: LadderStage | undefined
@@ -126,7 +126,10 @@ ${renderListSection('Messages', messages, fullList('messages', row), (rows) => r
   return renderPage(frame, { title: `Invoice ${row.number}`, section: '/settings/customers', main })
 }
 
-/** Renders the stage and the time of the last reminder, or only the time if it was a courtesy reminder. */
+/**
+ * Renders the stage and the time of the last reminder, or only the time if it was a courtesy reminder. If it is unknown
+ * whether the last reminder arrived, says so after its stage and its time.
+ */
 function renderLastReminder(
   { row, stageWithUnknownArrival }: InvoiceView,
   times: TimeContext,

@@ -61,7 +61,7 @@ export interface Overview {
   readonly approvalsWaiting: number
   /** Currencies in which reminders demand money without saying how to pay. */
   readonly currenciesWithoutPaymentDetails: readonly string[]
-  /** Endpoints that fail or are disabled. */
+  /** Endpoints that fail or are disabled. Paused endpoints are omitted, because nothing is sent to them. */
   readonly brokenEndpoints: readonly WebhookEndpointRow[]
   /** The number of active customers that owe money and cannot be reached, counted up to `UNREACHABLE_MAX`. */
   readonly unreachable: { readonly customers: number; readonly hasMore: boolean }

@@ -19,8 +19,9 @@ export const DATE_FORMATS = [
 ] as const
 
 /**
- * What a request does, by its field `step`. `edit` shows the form again. `record` performs one step in the sense of
- * `import-step.ts`: it records for a few seconds.
+ * What a request does, by its field `step`. `preview` compares the file with the stored records and records nothing.
+ * `edit` shows the form again. `record` performs one step in the sense of `import-step.ts`: it records for a few
+ * seconds.
  */
 export const STEPS = ['preview', 'record', 'edit'] as const
 export type Step = (typeof STEPS)[number]

@@ -52,8 +52,8 @@ export const resetPages: readonly OpenPage[] = [
       const guess = { purpose: 'password_reset', subject: email, address } as const
       await database.transaction(async (tx) => {
         await countGuess(tx, guess, now)
-        // The address is passed as it was entered: earlier versions stored the addresses of users without
-        // normalization.
+        // The e-mail address is passed as it was entered, because earlier versions stored the e-mail addresses of users
+        // without normalization.
         await requestPasswordReset(tx, entered, resetCodes, now)
       })
       const route = noticeRouteOf?.(email) ?? 'waiting'

@@ -95,7 +95,7 @@ function outcomeOf(row: DecidedOrLapsedMessage): Html {
       return html`<span class="badge late">Rejected</span><span class="detail">${by}: ${row.suppression_detail}</span>`
     case 'expired':
       return html`<span class="badge held">Lapsed</span><span class="detail">no Admin decided in time</span>`
-    // The reminder was cancelled or suppressed before a decision.
+    // The status is `lapsed`: the reminder was cancelled or suppressed, so a decision has no effect.
     default:
       return html`<span class="badge held">Lapsed</span><span class="detail">${reason ?? row.lastTransitionDetail ?? 'a payment or a change made the reminder obsolete'}</span>`
   }

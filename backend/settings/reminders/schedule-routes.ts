@@ -172,8 +172,8 @@ function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedu
 }
 
 /**
- * Returns the ladder of the request. Stages that were not sent are those of `current`. Only the field of the stage
- * `courtesy` may be empty, so that no courtesy notice is sent. Any other empty field becomes NaN, which the ladder's
+ * Returns the ladder of the request. Stages whose fields were not sent are those of `current`. An empty field of the
+ * stage `courtesy` means that no courtesy notice is sent. Any other empty field becomes NaN, which the ladder's
  * validation rejects.
  */
 function ladderOf(fields: Fields, current: Ladder): Ladder {

@@ -213,8 +213,9 @@ async function readSentView(request: SessionRequest, deps: SettingsDeps) {
   const key = keyOf(id)
   const changed = await findWording(deps.database.read, session.account.id, key)
   const values = sentWording(fields)
-  const sent = fields.text('invoice').trim()
-  const sample = sent === '' ? await readSample(request, deps, key, values, ANY_INVOICE) : undefined
+  const enteredNumber = fields.text('invoice').trim()
+  const sample =
+    enteredNumber === '' ? await readSample(request, deps, key, values, ANY_INVOICE) : undefined
   return {
     session,
     key,
@@ -222,7 +223,7 @@ async function readSentView(request: SessionRequest, deps: SettingsDeps) {
     stored: changed ?? defaultWording(key.stage, key.language),
     isChanged: changed !== undefined,
     isUnsaved: true,
-    invoice: sample?.invoice?.number ?? sent,
+    invoice: sample?.invoice?.number ?? enteredNumber,
   }
 }
 
@@ -271,6 +272,7 @@ async function readSample(
     baseUrl,
     now,
   )
+  // `findInvoiceId` has just found the invoice, so this error is not expected.
   return sample ?? notFound('invoice', invoiceNumber)
 }
 
