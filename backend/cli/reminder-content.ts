@@ -85,6 +85,7 @@ export const reminderContentCommands: readonly Command[] = [
       const key = parseWordingKey(stage, language)
       const change = from === undefined ? {} : await readWording(from)
       const database = await context.database()
+      // Without this check, the command would show the default wording for an account that does not exist.
       await getAccount(database.read, id)
       if (reset || from !== undefined) {
         await context.performAction(async (tx, actionContext) => {
@@ -129,6 +130,7 @@ export const reminderContentCommands: readonly Command[] = [
       }
       if (isChange && remove) throw new UsageError('Use either --remove or new details')
       const database = await context.database()
+      // Without this check, the command would show no details for an account that does not exist, and no error.
       await getAccount(database.read, id)
       if (currency !== undefined && (isChange || remove)) {
         await context.performAction((tx, actionContext) =>

@@ -214,8 +214,8 @@ function explain(error: unknown): string {
 }
 
 /**
- * Returns the text for operators. It replaces details that are written for clients of the API, because those details
- * mention the list `errors` or the Idempotency-Key.
+ * Returns the text for operators. Details that are written for clients of the API are replaced, because they mention
+ * the list `errors` or the Idempotency-Key.
  */
 function explainProblem(problem: Problem): string {
   const { message, cause, members } = problem

@@ -59,7 +59,7 @@ export function setDirectConnection(db: object, connection: DatabaseConnection):
  * the transaction throws its error. A prepared write that violates a constraint is not undone alone, but ends
  * the transaction. Code that must catch a violation uses a statement that is not prepared.
  *
- * `build` is called once for each kind of database and each combination of array lengths. It receives
+ * `build` is called once for each kind of connection and each combination of names and array lengths. It receives
  * placeholders instead of values, so it must not depend on the values.
  *
  *     const findNote = prepared((db: Reader, { id }: { id: string }) =>
@@ -72,7 +72,7 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
   const statements = new WeakMap<object, Map<string, CompiledQuery<Row>>>()
 
   function statementFor(db: D, values: V): CompiledQuery<Row> {
-    // There is one adapter for each kind of database, shared by all connections.
+    // All connections of one kind share an adapter: there is one for PostgreSQL, and there are two for SQLite.
     const { adapter } = db.getExecutor()
     const statementsOfKind = statements.get(adapter) ?? new Map<string, CompiledQuery<Row>>()
     const shape = shapeOf(values)

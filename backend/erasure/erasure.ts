@@ -103,8 +103,8 @@ async function eraseRow(
 }
 
 /**
- * Deletes the suppressions of the debtor's address, because they contain the address. They stay if another debtor of
- * the account has the same address, because it must remain suppressed for that debtor.
+ * Deletes the rows because of which no mail is sent to the debtor's address, as these rows contain the address. They
+ * stay if another debtor of the account has the same address: no mail may be sent to that debtor either.
  */
 async function deleteSuppressions(
   tx: Transaction,

@@ -263,11 +263,11 @@ function rulesOf({ readDate, dateFormat, decimalMark }: LedgerOptions): Rules {
 
 function amountIn(code: string, mark: DecimalForm['mark']): Check<number> {
   const exponent = currencyExponent(code)
-  const cents = '56789'.slice(0, exponent)
+  const decimals = '56789'.slice(0, exponent)
   const example =
     exponent === 0
       ? '1234'
-      : `1234${mark}${cents} or 1${mark === '.' ? ',' : '.'}234${mark}${cents}`
+      : `1234${mark}${decimals} or 1${mark === '.' ? ',' : '.'}234${mark}${decimals}`
   return parsed(
     (value) => parseDecimal(value, { exponent, mark }),
     `an amount of ${code} above 0, such as ${example} (credit notes cannot be imported)`,

@@ -24,6 +24,7 @@ export interface NewInvoice {
   readonly number: string | null
   readonly externalId: string | null
   readonly currency: string
+  /** If it is undefined, the amount is the total of the lines. */
   readonly amount: number | undefined
   readonly lines: readonly NewLine[]
   /** If it is null, the current date applies. */

@@ -63,8 +63,9 @@ export function sortsOf({ view, debtorId }: Pick<InvoiceSearch, 'view' | 'debtor
 }
 
 /**
- * Returns up to `limit` results after the invoice with the id `after`. Throws `invalid_cursor` if the account has no
- * such invoice.
+ * Returns up to `limit` results after the invoice with the id `after`. With a filter by amount, only `SCAN_MAX`
+ * invoices are read, so there may be fewer results than `limit` although further invoices match (see `isPartial`).
+ * Throws `invalid_cursor` if the account has no invoice with the id `after`.
  */
 export async function searchInvoices(
   reader: Reader,
@@ -102,8 +103,8 @@ function conditionsOf(accountId: string, search: InvoiceSearch, today: string): 
   const { view, debtorId, number, currency, dueSince, dueBefore } = search
   const isOfDebtor = debtorId !== undefined
   const isUnpaid = view === 'unpaid' || view === 'overdue'
-  // The database must find the few invoices of a debtor by the debtor, not by status or currency. Unpaid invoices are
-  // in a partial index that begins with the debtor (see `UNINDEXED_ACCOUNT_ID`).
+  // The database must find the few invoices of a debtor by the debtor, not by status or currency. For unpaid
+  // invoices, it must use the partial index that begins with the debtor, not an index that begins with the account.
   return [
     ...equals(isOfDebtor && isUnpaid ? UNINDEXED_ACCOUNT_ID : 'account_id', accountId),
     ...isInView(view, today, isOfDebtor ? unindexed('status') : 'status'),
@@ -123,9 +124,9 @@ function beginsWith(column: Column, prefix: string): Condition[] {
 function isInView(view: InvoiceView, today: string, status: Column): Condition[] {
   // The condition contains literals, because a database uses a partial index only if the text of the statement
   // contains the condition of the index.
-  const isUnpaid = sql<SqlBool>`status in ('open', 'partially_paid')`
-  if (view === 'unpaid') return [isUnpaid]
-  if (view === 'overdue') return [isUnpaid, sql<SqlBool>`due_date < ${today}`]
+  const unpaid = sql<SqlBool>`status in ('open', 'partially_paid')`
+  if (view === 'unpaid') return [unpaid]
+  if (view === 'overdue') return [unpaid, sql<SqlBool>`due_date < ${today}`]
   return view === 'all' ? [] : equals(status, view)
 }
 

@@ -237,7 +237,8 @@ function planScan<V extends AnyTimeFilters>({ values, broadFilters }: List<V>, s
     ({ sections: { length, 0: first } }) => length === 1 && first?.sort === sort,
   )
   const filters = broadFilters.filter((filter) => filter !== inOrder && filter.sections.length > 0)
-  // If the list has a filter by the same column, the index of this filter may be partial and thus contain fewer rows.
+  // If a filter of the list has the same column as a time range, it replaces the filter of the range, because its index
+  // may be partial and thus contain fewer rows.
   const timeFilters = ranges
     .filter((other) => other !== range)
     .map((other) => filters.find(({ column }) => column === other[0]) ?? rangeFilter(...other))
@@ -284,7 +285,7 @@ function countedPerRow(reader: Reader, sort: string, scannedSort: string): numbe
   return isStoredOrder ? COUNTED_IN_STORED_ORDER_SQLITE : 1
 }
 
-/** Returns the position of a section's row with this number; undefined if the section has fewer rows. */
+/** Returns the position of the row with this `number` in a section, from 1; undefined if the section has fewer rows. */
 async function findPosition(
   reader: Reader,
   { table, accountId }: AccountTable,

@@ -5,6 +5,8 @@
  * created in the last weeks.
  *
  * The time in the id of an invoice is the time of its creation, or later: ids increase even if the clock is set back.
+ * `CLOCK_DIFFERENCE_MAX_MS` is a margin in case the clock is set back while an invoice is created.
+ *
  * The index by due date sorts the invoices of a due date by id. The last entry of a due date therefore shows a time
  * before which all invoices of this due date were created, and the other entries need not be read.
  *

@@ -61,9 +61,9 @@ export const paymentOperations: readonly Operation[] = [
 
 /**
  * Finds the only debtor whose records the payment changes: SQLite can then run payments of other debtors at the same
- * time. The debtor of the first invoice suffices, because a payment to invoices of several debtors is rejected. An id
- * that is not sent exactly as it is stored is not found, although the validated body may name the same debtor. If no
- * debtor is found, SQLite runs the payment alone.
+ * time. The debtor of the first invoice suffices, because a payment to invoices of several debtors is rejected. The
+ * body is not validated yet. If no debtor is found, e.g. because validation would change an id in the body, SQLite runs
+ * the payment alone.
  */
 async function findDebtorId(
   reader: Reader,
@@ -81,8 +81,8 @@ async function findDebtorId(
 
 /**
  * Finds the payment that was recorded with an idempotency key, even if the stored response has expired. Without this, a
- * late retry would be rejected instead of receiving the payment. (It could not record the payment again, because no two
- * payments of an account may have the same key.)
+ * late retry would be rejected instead of receiving the payment. (The retry could not record the payment again, because
+ * no two payments of an account may have the same key.)
  */
 async function findRecordedPayment(
   reader: Reader,

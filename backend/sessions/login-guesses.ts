@@ -15,9 +15,9 @@ const WINDOW_MS = 15 * 60_000
 
 /**
  * How much the clocks of two backends of one gateway can differ, since each backend rejects the requests of a gateway
- * whose clock differs by more than a minute. If a window has more than
- * `WINDOW_MS` and this time left, a clock was set back after the window had begun, and the window no longer applies.
- * Without this rule, no further guess would be accepted until the clock has reached the time of the last guess again.
+ * whose clock differs by more than a minute. If a window ends later than `WINDOW_MS` and this difference from now, a
+ * clock was set back after the window had begun, and the window no longer applies. Without this rule, no further guess
+ * would be accepted until the clock has reached the time of the last guess again.
  */
 const CLOCKS_DIFFER_MS_MAX = 2 * 60_000
 

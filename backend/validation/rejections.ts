@@ -48,7 +48,7 @@ const JOI_ERRORS = {
 
 export type RejectionCode = (typeof JOI_ERRORS)[keyof typeof JOI_ERRORS][0]
 
-/** The error is reported at the first of the peers, of which none was sent. */
+/** `peers` are fields of which one must be sent, but none was. The error is reported at the first of them. */
 function missingDetail({ peers }: Context): string {
   const [, ...others] = [peers].flat()
   return `is required unless ${others.join(' or ')} is sent`

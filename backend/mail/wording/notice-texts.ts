@@ -16,7 +16,7 @@ export interface NoticeTextDeps {
 }
 
 interface NoticeContext extends NoticeTextDeps {
-  /** Formats a date and time in the account's time zone, as the pages do. */
+  /** Formats a date and time in the account's time zone, which the result names. */
   dateTimeText(instant: string): string
 }
 

@@ -60,6 +60,7 @@ export function newMessage(
       stage: invoiceStage,
       cycle: invoice.chasing_cycle,
     })),
+    // If a kill switch is activated later, the count is higher than this one, and the message is not sent.
     timesPutOn: activationCountOf(account.switches),
     expiresAt: new Date(now.getTime() + APPROVAL_DAYS * DAY_MS).toISOString(),
   }

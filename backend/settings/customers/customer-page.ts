@@ -114,7 +114,7 @@ export function renderCustomer(frame: Frame, customer: Customer, rejected?: Reje
   const blockReason = blockReasonOf(row)
   const blockReasons = new Map(blockReason === undefined ? [] : [[row.id, blockReason]])
   const canPause = canChange(customer) && row.status !== 'archived'
-  // If the form of the pause cannot show the problem of a rejected action, the page shows it at its top.
+  // The form of the pause shows the errors in its fields. Any other problem is shown at the top of the page.
   const rejectedPause = rejectedInForm(rejected, canPause ? [{ name: 'pause' }] : [])
   const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>

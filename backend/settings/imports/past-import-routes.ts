@@ -101,7 +101,7 @@ async function takeBackRecords(
   const { database, clock } = deps
   const { steps: groups } = await readPlan(database, row)
   const isTimeOver = startTimeLimit(clock, actionContext.now)
-  // If taking an import back needs several requests, only the first request writes an entry to the audit log.
+  // If taking an import back needs several requests, `auditTakeBack` adds an entry to the audit log only in the first.
   if (groups.length > 0)
     await database.transaction((tx) => auditTakeBack(tx, row, groups, actionContext))
   let done = 0

@@ -15,7 +15,10 @@ import { exactTime, plural } from '../shell/words.ts'
 export const IMPORTS_PATH = '/settings/imports'
 const SECTION = '/settings/customers'
 
-/** The maximum number of kept records that the page lists for each reason. Further records are only counted. */
+/**
+ * The maximum number of kept records (records that cannot be taken back) that the page lists for each reason. Further
+ * records are only counted.
+ */
 const KEPT_SHOWN_MAX = 50
 
 /**

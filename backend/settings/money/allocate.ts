@@ -77,7 +77,7 @@ const action: MoneyAction<LoadedPayment, AllocateInput, Reallocated> = {
   load: loadPayment,
   defaults({ payment, invoices }) {
     const moneyOnAccount = { amount: payment.unapplied_amount }
-    // The list of shares is empty, because no invoice has a share of this money yet.
+    // The second argument is empty, because no part of the money on account is allocated to an invoice yet.
     const proposed = applyOldestFirst(moneyOnAccount, [], invoices)
     return allocationDefaults(
       invoices,

@@ -20,7 +20,10 @@ import { type Effects, type PreviewContext, previewEffects, representEffects } f
  */
 export interface MoneyAction<Loaded extends PreviewContext, Input, Done> {
   readonly paths: MoneyActionPaths
-  /** The name of the operation, which is stored with the idempotency key and must never change (see `OnceOptions`). */
+  /**
+   * The name of the operation, which is stored with the idempotency key. It must never change: otherwise a request
+   * that is repeated after an update would be performed twice.
+   */
   readonly operation: string
   /** The message of the error page that Members receive. */
   readonly adminsOnly: string

@@ -43,7 +43,7 @@ export type FieldEntry = readonly [name: string, values: readonly string[]]
 /** The values that a form showed at first, by field: the parsed content of the field `INITIAL_VALUES`. */
 type ParsedInitialValues = ReadonlyMap<string, readonly string[] | string>
 
-/** The same values as JSON, for the field `INITIAL_VALUES`. */
+/** The same values as an object, which is sent as JSON in the field `INITIAL_VALUES`. */
 export type InitialValues = Readonly<Record<string, string | readonly string[]>>
 
 /** The fields that a page expects. A request with any other field is rejected. */
@@ -90,11 +90,11 @@ export class Fields {
     sent: ReadonlyMap<string, readonly string[]>,
     secrets: readonly string[] = [],
   ) {
-    const json = isJson ? undefined : sent.get(INITIAL_VALUES)?.[0]
+    const initialJson = isJson ? undefined : sent.get(INITIAL_VALUES)?.[0]
     this.isJson = isJson
     this.#sent = sent
     this.#unrepeated = [...UNREPEATED_FIELDS, ...secrets]
-    this.#initial = json === undefined ? new Map() : parseInitialValues(json)
+    this.#initial = initialJson === undefined ? new Map() : parseInitialValues(initialJson)
     this.#values = omitUnchanged(sent, this.#initial)
   }
 
@@ -158,8 +158,8 @@ export class Fields {
   }
 
   /**
-   * Returns every field as it was sent, so that another form can repeat it, except secrets. Fields with their first
-   * value are included.
+   * Returns every field as it was sent, except secrets, so that another form can send the fields again. Includes fields
+   * that count as not sent because they have their initial value.
    */
   entries(): FieldEntry[] {
     return [...this.#sent].filter(([name]) => !this.#unrepeated.includes(name))
@@ -229,7 +229,7 @@ const FIELD_SCHEMAS = {
   numbers: joi.number().integer().allow(null),
 } satisfies Record<'texts' | 'lists' | 'numbers', AnySchema>
 
-const SHOWN_SCHEMA = joi
+const INITIAL_VALUES_SCHEMA = joi
   .object<InitialValues>()
   .pattern(joi.string(), [ANY_TEXT, joi.array().items(ANY_TEXT)])
 
@@ -349,24 +349,24 @@ function fieldsOfForm(
 }
 
 /**
- * Removes the fields that have their initial value. Keeps the field `INITIAL_VALUES`. A list that was not empty at
- * first, and of which no value was sent, becomes an empty list.
+ * Removes the fields that have their initial value. Keeps the field `INITIAL_VALUES`. A list whose initial value was
+ * not empty, and of which no value was sent, becomes an empty list.
  */
 function omitUnchanged(
   sent: ReadonlyMap<string, readonly string[]>,
-  first: ParsedInitialValues,
+  initial: ParsedInitialValues,
 ): ReadonlyMap<string, readonly string[]> {
-  const changed = new Map([...sent].filter(([name, values]) => !isSame(values, first.get(name))))
-  for (const [name, values] of first) {
+  const changed = new Map([...sent].filter(([name, values]) => !isSame(values, initial.get(name))))
+  for (const [name, values] of initial) {
     if (values.length > 0 && Array.isArray(values) && !sent.has(name)) changed.set(name, [])
   }
   return changed
 }
 
 /** The order of a list does not matter: a form sends it in the order of the page. */
-function isSame(sent: readonly string[], first: readonly string[] | string | undefined): boolean {
-  if (first === undefined) return false
-  const values = [first].flat().map(withLineFeeds).toSorted()
+function isSame(sent: readonly string[], initial?: readonly string[] | string): boolean {
+  if (initial === undefined) return false
+  const values = [initial].flat().map(withLineFeeds).toSorted()
   return sent.length === values.length && sent.toSorted().every((text, at) => text === values[at])
 }
 
@@ -380,7 +380,7 @@ function withLineFeeds(text: string): string {
 /** Throws `Problem` 400. */
 function parseInitialValues(json: string): ParsedInitialValues {
   try {
-    return new Map(Object.entries(validateBody(SHOWN_SCHEMA, JSON.parse(json))))
+    return new Map(Object.entries(validateBody(INITIAL_VALUES_SCHEMA, JSON.parse(json))))
   } catch {
     throw badForm(`${INITIAL_VALUES} is malformed.`)
   }
