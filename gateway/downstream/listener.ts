@@ -140,6 +140,7 @@ export class Listener {
     try {
       boundPort = await this.#open({ ...options, port })
     } catch (error) {
+      // A worker that does not share the port would get its connections from its parent.
       if (!isPortSharingUnsupported(error) || cluster.isWorker) throw error
       return this.#open({ ...options, port, reusePort: false })
     }

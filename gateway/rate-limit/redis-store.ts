@@ -243,8 +243,8 @@ function hostAndPortOf({ options: { host, port } }: Redis): string {
 }
 
 /**
- * Combines the writes of one turn of the event loop: a separate write for each call would take more CPU time
- * than the rest of the call.
+ * Combines the writes of one turn of the event loop. In a cluster, each script call has only one counter, so a turn can
+ * have many script calls. A separate write for each would take more CPU time than the rest of the script call.
  */
 function corkForOneTurn(stream: Writable | undefined): void {
   if (stream === undefined || stream.writableCorked > 0) return

@@ -87,6 +87,7 @@ export class BackendHealth {
     if (this.#failures < FAILURES_MIN) return false
     const healthy = peers.filter((peer) => peer.state(now) === 'healthy')
     const ejectedOrOnTrial = peers.length - healthy.length
+    // This backend, which is not one of its peers, would be ejected as well.
     if (ejectedOrOnTrial + 1 > EJECTED_SHARE_MAX * (peers.length + 1)) return false
     let peerResults = 0
     let peerFailures = 0

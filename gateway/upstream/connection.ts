@@ -103,6 +103,7 @@ export class BackendConnection {
     writeMessage(this.#socket, renderRequestHead(method, target, fields), body)
   }
 
+  /** Stops reading the response until `resume` is called (backpressure). */
   pause(): void {
     this.#socket.pause()
   }

@@ -100,7 +100,7 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
     { name, kind, from, to, failed, attributes }: Span,
     context: SpanContext,
     parent: SpanContext | undefined,
-    clockMs: number,
+    offsetMs: number,
   ): ReadableSpan {
     return {
       ...shared,
@@ -108,8 +108,8 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       kind: kinds[kind],
       spanContext: () => context,
       ...(parent === undefined ? {} : { parentSpanContext: parent }),
-      startTime: toHrTime(clockMs + from),
-      endTime: toHrTime(clockMs + to),
+      startTime: toHrTime(offsetMs + from),
+      endTime: toHrTime(offsetMs + to),
       duration: toHrTime(to - from),
       // 2 is ERROR. 0 is UNSET, which the conventions require for success.
       status: { code: failed ? 2 : 0 },
@@ -130,12 +130,12 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       const spanContext = context(span.id ?? createSpanId())
       const parent =
         parentSpanId === undefined ? undefined : { ...context(parentSpanId), isRemote: true }
-      // The offset is read again for each trace, because the clock may have been set. All spans of a call use
-      // one offset, so that a rounding error cannot make a child end after its parent.
-      const clockMs = Date.now() - performance.now()
-      enqueue(toReadableSpan(span, spanContext, parent, clockMs))
+      // The offset between the two clocks is computed for each trace, because the clock of `Date` may have been set.
+      // All spans of a call use one offset, so that a rounding error cannot make a child end after its parent.
+      const offsetMs = Date.now() - performance.now()
+      enqueue(toReadableSpan(span, spanContext, parent, offsetMs))
       for (const child of children) {
-        enqueue(toReadableSpan(child, context(child.id ?? createSpanId()), spanContext, clockMs))
+        enqueue(toReadableSpan(child, context(child.id ?? createSpanId()), spanContext, offsetMs))
       }
     },
     async close() {
