@@ -143,7 +143,7 @@ function derivedKeys(settings: { readonly SECRET_BOX_KEY: readonly string[] }, p
 
 /**
  * Starts the background work. In a rehearsal (`REHEARSAL=on`), only the command `reminders run` plans and sends
- * reminders, for a time that the operator chooses.
+ * reminders, as if it were the time that the operator has chosen.
  */
 function startBackgroundWork(deps: RemindersOptions & { readonly isRehearsal: boolean }) {
   const overdue = startOverdueEvents(deps)

@@ -220,8 +220,8 @@ export async function findKeysByDigest(
   const candidateDigests = candidates.flat().map(({ digest }) => digest.toString())
   const rows = await selectKeys(reader).where('api_keys.digest', 'in', candidateDigests).execute()
   if (rows.length === 0) return digests.map(() => undefined)
-  // The rows come in any order. The row for a digest is the one whose stored digest was made from it, with a pepper of
-  // the same version.
+  // The rows come in any order. The row for a digest is the one whose stored digest was made from it, with the pepper
+  // whose version is stored in the row.
   return candidates.map((peppered) =>
     rows.find((row) => {
       const stored = Buffer.from(row.digest)

@@ -59,7 +59,8 @@ export function apiRoutes(deps: ApiDeps): ServerRoute<ApiRefs>[] {
 
 const READ_OPTIONS: RouteOptions<ApiRefs> = {
   auth: 'principal',
-  // By default, hapi responds to a request that has a `Range` header with a part of the body (206).
+  // By default, hapi responds to a request that has a `Range` header with a part of the body (206). The contract
+  // declares no such response.
   response: { ranges: false },
 }
 

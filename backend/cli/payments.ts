@@ -65,8 +65,8 @@ export const paymentCommands: readonly Command[] = [
         ID,
         `is no longer allocated to ${invoice}`,
         async (tx, accountId, actionContext) => {
-          const from = { invoiceId: invoice, reason }
-          const { payment } = await takeBackAllocation(tx, accountId, ID, from, actionContext)
+          const input = { invoiceId: invoice, reason }
+          const { payment } = await takeBackAllocation(tx, accountId, ID, input, actionContext)
           return payment
         },
       ),
@@ -84,7 +84,7 @@ export const paymentCommands: readonly Command[] = [
   }),
 ]
 
-/** Changes a payment and returns it after the change. In the output, `outcome` follows “Payment” and the id. */
+/** Changes a payment and returns the output that describes it. `outcome` follows the words “Payment” and the id. */
 async function performOnPayment(
   context: Context,
   id: string,
@@ -103,7 +103,7 @@ async function performOnPayment(
   }
 }
 
-/** Returns the text that follows the outcome, without its final full stop. */
+/** Returns the part of the output that follows the outcome. The caller adds the full stop at its end. */
 function describeMoneyOnAccount({ status, amount, unapplied_amount, currency }: PaymentRow) {
   if (status === 'reversed') return ', so none of it is on account'
   return `. ${moneyText(unapplied_amount, currency)} of ${moneyText(amount, currency)} is on account`

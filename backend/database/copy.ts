@@ -1,7 +1,8 @@
 /**
- * Copies all records, except derived ones, to a database of the other kind. Each table is copied after the tables to
- * which it refers, and the rows of a table are copied in the order of their keys. After an interruption, the target
- * therefore contains the first rows of each table in this order, or none, and the next copy continues after these rows.
+ * Copies all records to a database of the other kind, except derived records, which that database derives itself. Each
+ * table is copied after the tables to which it refers, and the rows of a table are copied in the order of their keys.
+ * After an interruption, the target therefore contains the first rows of each table in this order, or none, and the
+ * next copy continues after these rows.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Database } from './database.ts'
@@ -30,7 +31,7 @@ export interface CopiedTable {
   readonly differing: readonly string[]
 }
 
-/** Throws if the target contains records that an interrupted copy cannot have left there. */
+/** Throws if a table of the target contains more or fewer records than an interrupted copy would have left there. */
 export async function copyDatabase(options: CopyOptions): Promise<CopiedTable[]> {
   const { from, to, progress } = options
   const all = await inTransaction(options[options.sqlite], readTableShapes)

@@ -1,6 +1,7 @@
 /**
  * The schema's history. It is append-only: a released migration is never edited; a later migration corrects it.
- * The SQL is valid for both SQLite and PostgreSQL; a migration that needs different statements chooses them itself.
+ * The SQL is valid for both SQLite and PostgreSQL. A migration that needs a different statement on each of them checks
+ * on which of the two it runs.
  */
 
 import type { MigrationProgress } from './migrating/progress.ts'

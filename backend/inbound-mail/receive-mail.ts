@@ -161,8 +161,8 @@ async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date
 }
 
 /**
- * Finds the message with one of these ids, which are our own ids or those that the mail server gave to messages. A mail
- * in a thread may refer to several messages; then finds the latest of them.
+ * Returns the message with one of these ids, which are our own ids or those that the mail server gave to messages. A
+ * mail in a thread may refer to several messages. The result is then the latest of them.
  */
 async function findMessage(reader: Reader, references: readonly string[]) {
   if (references.length === 0) return undefined

@@ -66,6 +66,7 @@ export function ignoreSortIndexIfFiltered(
   return mustSortRowsOfDebtor || isAnyDefined(...by) ? { ...page, ignoresSortIndex: true } : page
 }
 
+/** The values of the list's filters that match few rows: the filter by debtor, and (in `by`) the others. */
 export interface SelectiveFilters {
   readonly byDebtor?: string | undefined
   readonly by?: readonly (string | undefined)[]
@@ -163,6 +164,7 @@ export function equalsLiteral(column: Column, value: string | undefined): Condit
   return value === undefined ? [] : [sql`${expressionOf(column)} = ${sql.lit(value)}`]
 }
 
+/** Like `equalsLiteral`, for several values. */
 export function isInLiterals(column: Column, values: readonly string[] | undefined): Condition[] {
   const list = values?.map((value) => sql.lit(value))
   return list === undefined ? [] : [sql`${expressionOf(column)} in (${sql.join(list)})`]

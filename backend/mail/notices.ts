@@ -50,7 +50,7 @@ export interface NoticeDetails {
    * who removed the factor. `subject_id` is the owner. For the owner, there is `user.second_factor_removed`.
    */
   readonly 'second_factor.removed': { readonly email: string; readonly by: NoticeActor }
-  /** Sent to the user. `subject_id` is the password reset. */
+  /** Sent to a user for whom a link to reset the password was requested. `subject_id` is the password reset. */
   readonly 'user.password_reset': { readonly email: string }
   /** Sent to the user. `subject_id` is the user, or the password reset that changed the password. */
   readonly 'user.password_changed': {

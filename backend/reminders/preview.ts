@@ -108,7 +108,8 @@ function predictMessages(
   let at = now
   for (let step = 0; step < STEPS_MAX; step++) {
     const { plan, refusal } = decidePlan(debtor, account, chased, at)
-    // The daily cap delays the other messages of the plan, so a later step predicts them.
+    // The daily cap (one message a day to each debtor) delays the other messages of the plan, so a later step predicts
+    // them.
     const next = plan.messages[0]
     if (next !== undefined) {
       const nextRefusal = next.refusal ?? refusal ?? null

@@ -200,8 +200,9 @@ export async function withdrawInvitation(
 }
 
 /**
- * Withdraws the open invitations of a user who may no longer invite people. Otherwise, an Admin whose login is being
- * deactivated could invite another address of their own, and become an Admin again.
+ * Withdraws the open invitations that a user has sent. Must be called when the user may no longer invite people.
+ * Otherwise, an Admin who expects to lose the login could invite another address of their own beforehand, and become an
+ * Admin again.
  */
 export async function withdrawInvitationsBy(
   tx: Transaction,

@@ -33,7 +33,10 @@ export interface Passwords {
   readonly rejected: number
   /** Throws `Problem` 503 if the queue is full. */
   hash(password: string): Promise<string>
-  /** For an unknown user, `stored` is undefined. The result is then false after the same time. */
+  /**
+   * Resolves with false if `stored` is undefined, as for an unknown user. This takes as long as for a known user, so
+   * that the time does not reveal whether an address has a login.
+   */
   verify(stored: string | undefined, password: string): Promise<boolean>
   /** Whether new hashes have other parameters than `stored`, which should then be replaced at the next login. */
   isOutdated(stored: string): boolean

@@ -1,6 +1,6 @@
 /**
- * Deletes deliveries and events after 30 days, and secrets when they expire. A delivery that still waits, because its
- * endpoint is paused, is kept longer, and so is its event.
+ * Deletes deliveries and events after 30 days, and old secrets when they expire. A delivery that still waits, because
+ * its endpoint is paused, is kept longer, and so is its event.
  */
 
 import {
@@ -17,7 +17,7 @@ const KEPT_MS = 30 * DAY_MS
 /**
  * The order matters, because an event can be deleted only after its last delivery. The first rule deletes no rows: it
  * marks deliveries as failed, so that the second rule can delete them when they are old. The last rule deletes only
- * secrets.
+ * old secrets, not the rows of the endpoints.
  */
 export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
   {
@@ -118,7 +118,7 @@ async function deleteEvents(tx: Transaction, keys: readonly RowKey[]): Promise<v
   await tx.deleteFrom('webhook_events').where('id', 'in', idsOf(keys)).execute()
 }
 
-/** Finds the previous secrets that have expired. They are deleted so that they cannot be stolen. */
+/** Finds the endpoints whose old secret has expired. Such secrets are deleted, so that they cannot be stolen. */
 async function findOldSecrets(read: Reader, now: Date): Promise<readonly RowKey[]> {
   return await read
     .selectFrom('webhook_endpoints')

@@ -196,6 +196,10 @@ export class Connection implements CallConnection, BudgetedConnection {
     return this.#writer.bufferedAt ?? this.#requestBegunAt
   }
 
+  /**
+   * Releases `evictableBytes`: rejects the body that is being received or, while the call needs its complete body,
+   * drops the bytes after the body. In all other cases, resets the connection.
+   */
   evict(): void {
     if (this.#body.isPending) this.#body.evict()
     else if (this.#call !== undefined && !this.#writer.isFlushing) this.#dropReadAhead()

@@ -43,7 +43,7 @@ const REFRESH_RETRY_MS = 1_000
  * issued with a secret that was unknown before, since secrets are random, and the other verdicts are final.
  */
 const NEGATIVE_CACHE_MAX = 100_000
-/** Entries expire so that what a backend with a wrong KEY_PEPPER, or a wrong database, has said does not last. */
+/** Entries expire, so that wrong results of a backend that had a wrong KEY_PEPPER or a wrong database do not last. */
 const NEGATIVE_CACHE_MS = 60_000
 
 export interface Credential {
@@ -105,8 +105,8 @@ export class Authenticator {
   #refreshTimer: NodeJS.Timeout | undefined
   /** The number of background requests in progress. */
   #refreshes = 0
-  /** `performance.now()` before which no background look-up begins. */
-  #refreshFrom = 0
+  /** `performance.now()` before which no key is refreshed in the background, because a look-up has failed. */
+  #noRefreshBefore = 0
 
   constructor(backends: Pick<Backends, 'request'>) {
     this.#knownKeyLookUps = new KnownKeyLookUps((digests) =>
@@ -220,7 +220,7 @@ export class Authenticator {
   /** Looks the key up in the background, for later calls. */
   #refresh(digest: string, now: number): void {
     const isFull = this.#refreshes >= REFRESHES_IN_FLIGHT_MAX
-    if (isFull || now < this.#refreshFrom || this.#lookUps.has(digest)) return
+    if (isFull || now < this.#noRefreshBefore || this.#lookUps.has(digest)) return
     this.#due.add(digest)
     if (this.#due.size === LOOK_UPS_PER_REQUEST_MAX) this.#sendRefreshes()
     else this.#refreshTimer ??= setTimeout(() => this.#sendRefreshes(), REFRESHES_GATHER_MS).unref()
@@ -271,7 +271,7 @@ export class Authenticator {
     if (error instanceof TooManyLookUps) this.#outcomes.overloaded++
     else {
       this.#outcomes.failed++
-      this.#refreshFrom = performance.now() + REFRESH_RETRY_MS
+      this.#noRefreshBefore = performance.now() + REFRESH_RETRY_MS
     }
     throw error
   }

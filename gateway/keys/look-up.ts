@@ -64,14 +64,14 @@ export async function lookUpKeys(
   }
 }
 
-function parseResult(response: unknown, lookedUpAt: number): LookUpResult {
-  if (!isRecord(response)) throw malformedResult()
-  if (response['found'] === false) return 'unknown'
-  if (response['found'] === true && response['revoked'] === true) return 'revoked'
-  if (response['found'] === true && response['expired'] === true) return 'expired'
-  const { key_id, account_id, scopes, granted_scopes, rate_limit, principal } = response
+function parseResult(result: unknown, lookedUpAt: number): LookUpResult {
+  if (!isRecord(result)) throw malformedResult()
+  if (result['found'] === false) return 'unknown'
+  if (result['found'] === true && result['revoked'] === true) return 'revoked'
+  if (result['found'] === true && result['expired'] === true) return 'expired'
+  const { key_id, account_id, scopes, granted_scopes, rate_limit, principal } = result
   // Backends of earlier versions, which did not restrict the addresses of clients, do not return this member.
-  const { allowed_addresses = null } = response
+  const { allowed_addresses = null } = result
   if (
     typeof key_id !== 'string' ||
     typeof account_id !== 'string' ||

@@ -15,6 +15,7 @@ import type { Forwarder } from '../upstream/forward.ts'
 import type { UsageReporter } from './usage-reporter.ts'
 
 export interface CallMetrics {
+  /** `ms` is the time from the head of the request to the end of the response. */
   record(call: CallRecord, status: number, ms: number): void
   /** Records that bytes were rejected, because they are not a valid request or the request did not arrive in time. */
   recordInvalidRequest(status: number, code: ProblemCode): void

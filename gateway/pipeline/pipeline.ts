@@ -181,7 +181,7 @@ function createDecideAndForward(
   /**
    * A cached key is sufficient to forward a call, since the backend checks the key again on every call.
    * Before the gateway responds to a call itself, it confirms the key with a look-up that began after the
-   * call arrived.
+   * call arrived. `addresses.confirm` also checks the client's address against the confirmed key.
    */
   return async function decideAndForward(
     { head, call, credential, body, routing }: ReceivedCall,

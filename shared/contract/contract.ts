@@ -29,7 +29,7 @@ type Members = Readonly<Record<string, unknown>>
 /** The maximum length of a call's body. `openapi.yaml` states it for clients. */
 export const BODY_BYTES_MAX = 256 * 1024
 
-/** HEAD and OPTIONS are derived from these. */
+/** The methods that the document may contain. From them, the gateway derives where it accepts HEAD and OPTIONS. */
 const METHODS: ReadonlyMap<string, Operation['method']> = new Map([
   ['get', 'GET'],
   ['post', 'POST'],
@@ -44,7 +44,7 @@ const PATH = /^(\/([\w.~-]+|\{\w+\}))+$/
 
 const CONTRACT_FILE = new URL('./openapi.yaml', import.meta.url)
 
-/** Returns the document as written, in YAML, and as JSON. */
+/** Returns the text of the document (YAML), and the same document as JSON. */
 export function readContractDocument(): { readonly yaml: string; readonly json: string } {
   const yaml = readFileSync(CONTRACT_FILE, 'utf8')
   return { yaml, json: JSON.stringify(load(yaml)) }

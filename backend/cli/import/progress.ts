@@ -1,6 +1,6 @@
 /**
- * Shows progress on standard error: on a terminal as one line that is redrawn, otherwise as a new line
- * every few seconds.
+ * Shows progress on standard error: on a terminal as one line that is redrawn, otherwise as a new line every few
+ * seconds, or every minute while the work waits.
  */
 import { formatDuration } from './forecast.ts'
 

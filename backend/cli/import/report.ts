@@ -27,6 +27,10 @@ export interface ImportResult {
 /** The maximum number of differences, and of rejected records, that the text lists. The JSON document contains all. */
 const SHOWN_MAX = 100
 
+/**
+ * `agrees` is true if the account contains every record of the file, without any difference. It may also contain other
+ * records.
+ */
 export function renderReport(result: ImportResult): Output & { readonly agrees: boolean } {
   const { comparison, outcome } = result
   const missing = countMissing(comparison)

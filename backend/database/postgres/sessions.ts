@@ -14,6 +14,7 @@ export interface SessionOptions {
   readonly waitMsMax: number
   /** How long a statement may wait for a lock. */
   readonly lockMsMax: number
+  /** Makes the server reject writes in the session. Has no effect with a pooler. */
   readonly readOnly: boolean
   /**
    * Whether there are limits on the duration of a statement, on the time for which a transaction may be idle, and on
@@ -108,7 +109,7 @@ function clientClass(primary: Primary) {
  */
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 }
 
-/** The configuration of all sessions of the service. */
+/** The configuration of the sessions of `createPool` and `createClient`. */
 function sessionConfig(options: SessionOptions): pg.ClientConfig {
   return {
     application_name: options.name,

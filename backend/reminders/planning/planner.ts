@@ -7,7 +7,7 @@
  *   invoice. A late run plans only the next stage; it skips none, except a courtesy that can no longer be sent by the
  *   due date.
  * - Invoices whose next stage is due share a message, up to 100 of them. The stages firm and final each have a separate
- *   message. At most one message a day is sent to a debtor.
+ *   message. At most one message a day is sent to a debtor: this is the daily cap.
  */
 import { addDays } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'

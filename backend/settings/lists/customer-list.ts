@@ -159,7 +159,7 @@ async function findIds(read: Reader, accountId: string, search: string) {
   }
 }
 
-/** Returns the currency with the most open invoices. */
+/** Returns the currency with the most open invoices; EUR if nothing is due. */
 async function mainCurrency(read: Reader, accountId: string, today: string): Promise<string> {
   const due = await readDueByAge(read, accountId, today)
   const [first] = due.sort((a, b) => b.outstanding.invoices - a.outstanding.invoices)

@@ -40,7 +40,7 @@ export const oldInvoicePages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/chase`,
     adminsOnly: ADMINS_ONLY,
-    // The number of invoices that earlier requests of the same form have resumed.
+    // The number of invoices about which earlier requests of the same form have resumed reminders.
     expected: { texts: ['chased'] },
     async handle(request, deps) {
       const { session, fields, wantsJson } = request
@@ -64,8 +64,8 @@ export const oldInvoicePages: readonly SessionPage[] = [
 ]
 
 /**
- * Resumes the invoices of one customer per transaction. Ends when the time for one request is used up; the next request
- * continues.
+ * Resumes reminders about the account's old invoices, in one transaction for each customer. Ends when the time for one
+ * request is used up; the next request continues.
  */
 async function resumeOldInvoices(
   { session, actionContext }: SessionRequest,
@@ -143,7 +143,7 @@ ${resumedSoFar !== undefined && html`<input type="hidden" name="chased" value="$
 <p class="row"><button class="primary">${resumedSoFar === undefined ? 'Send reminders' : 'Continue'}</button> <a class="button" href="${SECTION}">Cancel</a></p></form></section>`
 }
 
-/** Renders the sentence with which other pages link to this page; undefined if there are no old invoices. */
+/** Renders the sentence with which other pages link to this page. Returns undefined if there are no old invoices. */
 export function renderOldInvoicesHint({ invoices, hasMore }: OldInvoices): Html | undefined {
   if (invoices === 0) return undefined
   const count = hasMore

@@ -31,8 +31,9 @@ const PATH = '/settings/payment-details'
 const ADMINS_ONLY = 'Only an Admin can change how customers pay.'
 
 /**
- * The units of `combineTexts`. If two persons change the same unit at the same time, the second person must confirm the
- * change. Otherwise, the result could combine parts of two bank accounts, and payments would go astray.
+ * Each list contains texts that belong together, such as those of a bank account. If two persons change texts of the
+ * same list at the same time, the second person must confirm the change. Otherwise, the result could combine parts of
+ * two bank accounts, and payments would go astray.
  */
 const TEXTS_EDITED_TOGETHER = [
   ['account_holder', 'account_number', 'bank_code', 'bank_name'],

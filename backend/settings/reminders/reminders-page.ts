@@ -28,7 +28,7 @@ const SHOWN_ALONE_MAX = 500
 export interface RemindersView {
   readonly session: Session
   readonly now: Date
-  /** The preview covers today and so many days after it. */
+  /** The preview covers today and this many days after it. */
   readonly daysAhead: number
   /** The only day that the page shows; undefined for all days. */
   readonly day: string | undefined

@@ -106,9 +106,10 @@ export interface SessionPage extends Page<SessionRequest> {
 }
 
 /**
- * An action on many records is split into steps. Each request reads records, changes some of them until this time
- * after the request began, and reads again; the next request continues. A gateway waits ten seconds for a page. Half of
- * the ten seconds is left for reading after the changes, which takes as long as reading before them.
+ * An action on many records is split into steps, one for each request. A step reads the records, then changes records
+ * until this much time has passed since the request began, and then reads the records again; the next step continues. A
+ * gateway waits ten seconds for a page. Half of the ten seconds is left for reading after the changes, which takes as
+ * long as reading before them.
  */
 const STEP_MS = 5000
 /** Without a minimum, no step would change anything on a machine so busy that reading takes all of `STEP_MS`. */

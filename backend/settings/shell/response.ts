@@ -143,7 +143,7 @@ async function write(
       .type(HTML_MEDIA_TYPE)
   }
   const { session, csrfToken = '' } = requester ?? {}
-  // A page that responds to a form, e.g. with errors, leaves the message to the next page.
+  // A page that responds to a form, e.g. with errors, does not show the flash message: the next page shows it.
   const isRead = request.method === 'get'
   const flash = isRead ? (session?.flash ?? null) : null
   if (session !== undefined && flash !== null) {

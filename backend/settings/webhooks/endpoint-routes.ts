@@ -63,7 +63,7 @@ const ENDPOINTS_PATH = '/settings/webhook-endpoints'
 export const WEBHOOK_ADMINS_ONLY = 'Only an Admin can change webhooks.'
 
 /** The maximum number of deliveries on the page of an endpoint. */
-const RECENT_MAX = 10
+const DELIVERIES_MAX = 10
 
 /** An endpoint with its secret, which is shown once. */
 interface Revealed extends EndpointWithSecret {
@@ -128,9 +128,8 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         const recent = await readRecentAttempts(database.read, row, now)
         const { id: accountId } = session.account
         const filters = { endpointId: id, status: undefined, type: undefined, before: undefined }
-        const limit = RECENT_MAX
         const { rows: deliveries } = await listDeliveries(database.read, accountId, filters, {
-          limit,
+          limit: DELIVERIES_MAX,
         })
         return {
           json: { ...renderEndpoint(row, recent), attempts_by_hour: recent.hours },
