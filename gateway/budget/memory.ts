@@ -113,7 +113,7 @@ export class Memory {
 
   /**
    * Evicts connections until `bytes` more fit, and then more of those already chosen until `FREED_SHARE` of
-   * the limit has been freed. Stops if no connection can be evicted, or if the connection that needs the
+   * the exceeded limit has been freed. Stops if no connection can be evicted, or if the connection that needs the
    * memory is itself chosen. Returns whether the bytes fit.
    */
   #makeRoom(partition: Partition, memory: ConnectionMemory, bytes: number): boolean {

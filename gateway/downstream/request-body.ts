@@ -45,6 +45,7 @@ export class BodyReader {
   readonly #onMemory: (bytes: number) => void
   readonly #decoder: BodyDecoder
   readonly #limits: BodyLimits
+  /** `limits.keptBytesMax`, or the length of the body if it is known and smaller. No larger buffer is allocated. */
   readonly #keptBytesMax: number
   #bytesRead = 0
   /** The buffer may be larger than the `#bytesKept` bytes in it. */

@@ -247,8 +247,7 @@ class Exchange implements ResponseHandler, Abortable {
     const { streams, isGet } = this.#options
     this.#stream = streams.create(this, this.#body.take())
     if (this.#stream === undefined) {
-      //       // A GET has no effect. With `nothing_sent`, the client gets the error which says that nothing was done.
-
+      // A GET has no effect. With `nothing_sent`, the client gets the error that says that nothing was done.
       if (isGet) this.#progress = 'nothing_sent'
       this.abort(new LimitExceeded('too many streamed responses at the same time'))
     } else {

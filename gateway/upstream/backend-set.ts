@@ -359,8 +359,9 @@ const SIGNATURE_REJECTED =
 const EXCLUDED_PENALTY = 4
 
 /**
- * Returns 0 for a backend in good condition. A backend on trial, after an ejection, has 0 only while it is idle, so
- * that it gets one request at a time. If no backend has 0, those with the lowest penalty are chosen.
+ * Returns 0 for a backend in good condition. The less likely a backend is to respond, the higher is its penalty. A
+ * backend on trial, after an ejection, has 0 only while it is idle, so that it gets one request at a time. If no
+ * backend has 0, those with the lowest penalty are chosen.
  */
 function penaltyOf(
   { inFlight, ready, avoidedUntil, passiveHealth }: TrackedBackend,

@@ -77,8 +77,8 @@ export class BackendPool {
   }
 
   /**
-   * The number of idle connections, plus the number of connections that the pool may still open, minus the number of
-   * requests that wait for a connection. It may be negative.
+   * The number of idle connections, plus the number of connections that the pool is opening or may still open, minus
+   * the number of requests that wait for a connection. It may be negative.
    */
   get free(): number {
     return this.#options.size - this.#connections.size + this.#idle.length - this.#queue.length
@@ -142,14 +142,15 @@ export class BackendPool {
       if (next?.handler.onSend(idle)) idle.send(next.request, next.handler)
       else this.#release(idle)
     }
-    // Connections that are still idle here have no queued request to serve, and a closed pool gets no further ones.
+    // If a connection is still idle here, no request is queued. A closed pool gets no further requests, so it does not
+    // need its idle connections.
     if (this.#isClosed) this.closeIdle()
     if (this.#queue.length === 0 && this.free > 0) this.#options.onFree?.(this.#idle.length > 0)
-    const missing = Math.min(
+    const toOpen = Math.min(
       this.#queue.length - this.#connecting,
       this.#options.size - this.#connections.size - this.#connecting,
     )
-    for (let opened = 0; opened < missing; opened++) this.#connect()
+    for (let opened = 0; opened < toOpen; opened++) this.#connect()
   }
 
   #connect(): void {
@@ -206,7 +207,8 @@ export class BackendPool {
     // are found through their connections: a `Set` of requests would keep finished ones in memory, because V8 replaces
     // the hash table of a `Set` as it changes, and an old table that is not yet collected refers to its successor.
     for (const connection of this.#connections) connection.abortIfLate(now)
-    // `abortIfLate` aborts a request whose deadline has passed. Requests that have ended leave the queue.
+    // `abortIfLate` aborts a request whose deadline has passed, and returns false for a request that has ended. Such
+    // requests leave the queue.
     this.#queue = this.#queue.filter(({ handler }) => handler.abortIfLate(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {
       clearInterval(this.#checkTimer)

@@ -102,6 +102,7 @@ export function signRequest(
   return `${now}.${mac('request', requestClaims(request, String(now)), firstOf(secrets))}`
 }
 
+/** Whether the signature in `header` is valid, and was made at most `SIGNATURE_TOLERANCE_MS` before or after `now`. */
 export function isRequestSigned(
   request: SignedRequest,
   header: string | undefined,
