@@ -57,7 +57,7 @@ export interface OperatorSettings {
   read<S extends Record<string, Setting<unknown>>>(schema: S): SettingsOf<S>
 }
 
-/** The command line's settings. Settings that are not set are read from `$DATA_DIR/secrets.env`. */
+/** The command line's settings. Settings that are absent from the environment are read from `$DATA_DIR/secrets.env`. */
 export function readOperatorSettings(environment: Environment): OperatorSettings {
   const { DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER } = STORAGE_SETTINGS
   // `readSettings` rejects variables that begin with `prefix` and are not in the schema. The environment may also

@@ -204,8 +204,8 @@ async function readDeliveries({ read }: DatabaseReader, now: Date): Promise<Queu
     .where('run_at', 'is not', null)
     .groupBy('status')
     .execute()
-  // A delivery may not be sent while its endpoint is paused, or until `hold_until` if the endpoint has requested a
-  // delay or was overloaded.
+  // A delivery may be sent only while its endpoint is enabled, and not before `hold_until` if the endpoint has
+  // requested a delay or was overloaded.
   const oldest = await read
     .selectFrom('webhook_deliveries')
     .innerJoin('webhook_endpoints', 'webhook_endpoints.id', 'webhook_deliveries.endpoint_id')

@@ -107,7 +107,10 @@ export async function lockAccount(tx: Transaction, id: string): Promise<AccountR
   return account ?? throwNoAccount(id)
 }
 
-/** The new status takes effect with the next call. Nothing changes if the account already has this status. */
+/**
+ * The new status takes effect with the next call. Nothing changes if the account already has this status. Throws
+ * `Problem` `not_found`, and `validation_failed` if the product does not allow the transition.
+ */
 export async function setStatus(
   tx: Transaction,
   id: string,
@@ -145,7 +148,7 @@ export async function setStatus(
 
 /**
  * Restricts the scopes of all keys of the account; `null` lifts the restriction. A key never gets scopes that it
- * was not granted.
+ * was not granted. Throws `Problem` `not_found`, and `validation_failed` for unknown scopes.
  */
 export async function setScopeAllowance(
   tx: Transaction,

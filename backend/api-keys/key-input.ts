@@ -37,8 +37,8 @@ export interface CheckedKeyInput {
 export function checkKeyInput(input: KeyInput, now: Date): CheckedKeyInput {
   const name = normalizeName(input.name)
   const addresses = canonicalAddresses(input.allowedAddresses)
-  // The specification of the API prescribes this text. That is why it does not say `permission`, as Settings calls a
-  // scope.
+  // The specification of the API prescribes this text. That is why the text does not say `permission`, the word for a
+  // scope in Settings.
   const noScopes: FieldError = {
     pointer: '/scopes',
     code: 'required',

@@ -151,6 +151,10 @@ export const debtorCommands: readonly Command[] = [
   }),
 ]
 
+/**
+ * Performs an action on a customer. `outcome` continues a sentence that begins with the name of the customer, e.g.
+ * `was archived`.
+ */
 async function change(
   context: Context,
   id: string,

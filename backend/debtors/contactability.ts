@@ -30,7 +30,10 @@ const PAUSE_REASONS: Readonly<Record<SuppressionReason, string | null>> = {
   unsubscribed: null,
 }
 
-/** Suppresses an address and updates the debtors that have it. Idempotent. */
+/**
+ * Suppresses an address and updates the debtors that have it. Does nothing if the address is already suppressed for
+ * the same reason.
+ */
 export async function suppressAddress(
   tx: Transaction,
   suppression: Suppression,

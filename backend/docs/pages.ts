@@ -26,7 +26,7 @@ const GUIDE_GROUPS: Readonly<Record<string, readonly string[]>> = {
   Reference: ['errors', 'questions', 'clients', 'versioning', 'changelog', 'glossary', 'help'],
 }
 
-/** The first page is the start page. Throws an `Error` that names the guide that cannot be rendered. */
+/** Returns all pages, the start page first. If a guide cannot be rendered, throws an `Error` that names the guide. */
 export function docsPages(document: ContractDocument, baseUrl: string): readonly Page[] {
   const responses = errorResponses(document)
   const guides = Object.entries(GUIDE_GROUPS).flatMap(([group, names]) =>
@@ -59,7 +59,7 @@ function guidePage(name: string, baseUrl: string, responses: ReadonlyMap<string,
   }
 }
 
-/** Returns the example response of each error code. */
+/** Returns example responses by error code. Codes for which the OpenAPI document has no example are absent. */
 function errorResponses({ operations }: ContractDocument): ReadonlyMap<string, unknown> {
   const values = operations
     .flatMap(({ responses }) => responses)

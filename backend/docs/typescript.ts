@@ -1,6 +1,6 @@
 /**
- * Renders the OpenAPI document as TypeScript: a type for each object, and the interface `paths` that
- * openapi-fetch expects. Existing generators need the compiler's JavaScript API, which TypeScript 7 lacks.
+ * Renders the OpenAPI document as TypeScript: a type for each schema, the type of each event, and the interface `paths`
+ * that openapi-fetch expects. Existing generators need the compiler's JavaScript API, which TypeScript 7 lacks.
  */
 import {
   type Content,

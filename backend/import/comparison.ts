@@ -74,7 +74,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
     const payment = payments.get(paymentExternalIdOf(invoice))
     const invoiceDifferences =
       record === undefined ? [] : compareInvoice(invoice, record, externalIdsByDebtor)
-    const settled = invoice.settledOn !== undefined
+    const isSettledInFile = invoice.settledOn !== undefined
     if (payment !== undefined) invoiceDifferences.push(...comparePayment(invoice, payment, record))
     else if (record !== undefined) invoiceDifferences.push(...compareSettledAmount(invoice, record))
     differences.push(...invoiceDifferences)
@@ -87,7 +87,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
       addPaymentRecord(totalsOf(payment.currency).service, payment)
     }
     const paymentMissing =
-      settled && payment === undefined && !invoiceDifferences.some(preventsPayment)
+      isSettledInFile && payment === undefined && !invoiceDifferences.some(preventsPayment)
     if (record === undefined || paymentMissing) {
       rowsWithMissingRecords.push({ invoice, invoiceId: record?.id, paymentMissing })
     }
@@ -160,9 +160,9 @@ function compareInvoice(
 }
 
 /**
- * A difference can mean that the record is another invoice, or that its payment is already recorded; a person must find
- * out before the import records a payment. A different due date means neither, so the payment is recorded.
- * Otherwise, a customer who has paid would be reminded.
+ * A difference can mean that the record is another invoice, or that its payment is already recorded, so a person must
+ * check the record before a payment is recorded. A different due date means neither. If it prevented the payment, a
+ * customer who has paid would be reminded.
  */
 function preventsPayment({ field }: Difference): boolean {
   return field !== 'due date'

@@ -110,7 +110,7 @@ function isUnpaid(status: readonly string[] | undefined): status is readonly str
   return status?.every((value) => UNPAID.includes(value)) === true
 }
 
-/** Filters whose values are part of the statement's text, see `equalsLiteral`. */
+/** Filters whose values are part of the statement's text, because the best index depends on the value. */
 type LiteralFilter = 'status' | 'currency' | 'overdue'
 
 /** The values of the statement's parameters. */

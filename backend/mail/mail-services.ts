@@ -20,7 +20,7 @@ export interface MailServicesOptions {
   readonly mailFrom: NamedAddress
   /** The directory for mail that is written to files. */
   readonly directory: string
-  /** The accepted secrets of inbound mail; undefined if inbound mail is off. */
+  /** The secrets with which the mail server may post received mail; undefined if inbound mail is off. */
   readonly inboundSecrets: readonly string[] | undefined
   readonly baseUrl: string
   /** The keys for unsubscribe links, of 32 bytes each. The first key encrypts new links. */

@@ -114,7 +114,10 @@ function isAboutInvoice(accountId: string, invoiceId: string | undefined) {
   ]
 }
 
-/** Returns the ids of the invoices that each message is about, by message id, in the order of the message. */
+/**
+ * Returns the ids of the invoices that each message is about, by message id. The ids are in the order in which the
+ * message lists the invoices.
+ */
 export async function readInvoiceIdsByMessage(
   reader: Reader,
   accountId: string,

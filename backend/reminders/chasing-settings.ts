@@ -84,16 +84,19 @@ export async function changeChasingSettings(
     // precedes the ids of all debtors.
     replan_after: '',
   }
-  // `blocked_by` stays null until `recordAccountBlocks` finds that the reminders of the whole account are blocked.
+  // In a new row, `blocked_by` is null until `recordAccountBlocks` finds that the reminders of the whole account are
+  // blocked. An existing row keeps its `blocked_by`.
   await tx
     .insertInto('chasing_settings')
     .values({ account_id: accountId, blocked_by: null, ...row })
     .onConflict((conflict) => conflict.column('account_id').doUpdateSet(row))
     .execute()
-  // The send check cancels messages about invoices that the new date excludes. Messages that await approval are checked
-  // immediately, so that no person approves them in vain. Other messages are checked when they are due.
+  // The send check cancels messages about invoices that the new `chaseFrom` excludes. Messages that await approval are
+  // checked immediately, so that no person approves them in vain. Other messages are checked when they are due.
   if (settings.chaseFrom !== before.chaseFrom)
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
+  // The send check of messages that are ready to send runs immediately. It sends each message, or postpones the message
+  // according to the new holidays.
   if (`${settings.holidays}` !== `${before.holidays}`)
     await rescheduleMessagesReadyToSend(tx, accountId, actionContext.now)
   await recordAudit(tx, actionContext, {

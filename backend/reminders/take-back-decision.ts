@@ -12,7 +12,7 @@ import { changeMessage, REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
 import { findMessage } from '../messages/messages.ts'
 import { readFacts } from './planning/facts.ts'
 
-/** Throws `not_found`, and `approval_decided` if it is too late. */
+/** Throws `not_found`, and `approval_decided` if it is too late, e.g. because the reminder is already being sent. */
 export async function takeBackDecision(
   tx: Transaction,
   accountId: string,
@@ -88,7 +88,10 @@ async function withdrawApproval(
   })
 }
 
-/** A later rejection may block the same invoices, and must remain in force. */
+/**
+ * Whether another message to the debtor was rejected at the same time or later. That rejection may block the same
+ * invoices, and must remain in force.
+ */
 async function isFollowedByRejection(
   tx: Transaction,
   { id, account_id, debtor_id, approval_decided_at: decidedAt }: MessageRow,

@@ -156,8 +156,8 @@ async function addCheck(
 }
 
 /**
- * Removes parentheses and spaces, because PostgreSQL adds some to the condition that a migration wrote, and converts
- * the rest to lower case, because PostgreSQL writes keywords in upper case.
+ * Removes parentheses and spaces, because PostgreSQL adds some to the condition that a migration wrote. Also converts
+ * upper case to lower case, because PostgreSQL writes keywords in upper case.
  */
 function comparable(definition: string): string {
   return definition.replace(/[()\s]/g, '').toLowerCase()

@@ -1,5 +1,5 @@
 /**
- * The connections for transactions. While all are in use, transactions wait in a queue for each account, and a
+ * The connections for transactions. While all are in use, transactions wait in queues, one for each account. A
  * connection that becomes free goes to the waiting account that uses the fewest connections. An account whose
  * transactions take long, or wait for each other, therefore soon leaves connections to the other accounts, but may use
  * all connections if no other account needs one.
@@ -88,7 +88,7 @@ export class PostgresWriters {
     await this.#pool.end()
   }
 
-  /** Not `totalCount` of the pool, which includes connections that are still being opened. */
+  /** The pool's `totalCount` is not used, because it includes connections that are still being opened. */
   get #openConnections(): number {
     return this.#busy + this.#pool.idleCount
   }

@@ -90,8 +90,8 @@ export class SqliteConnection implements DatabaseConnection {
   }
 
   /**
-   * Runs `sql`, then commits. If the disk fails during the commit, throws 504 rather than 503, which would claim that
-   * nothing was recorded: the data may still be found after a crash.
+   * Runs `sql`, then commits. If the disk fails during the commit, throws 504, because the data may still be found
+   * after a crash. A 503 would claim that nothing was recorded.
    */
   async commit(sql: string): Promise<void> {
     try {

@@ -3,8 +3,9 @@
  * rail and, if nothing blocks the message, marks it as `sending`. The message is handed over only after the
  * transaction has committed. If the data cannot be read, the transaction fails and nothing is sent.
  *
- * If the lease of a message expires, the send check runs again. The message may already have been handed over, so
- * it is handed over at most once more, with the same Message-ID, unless a report of its delivery has arrived.
+ * If the lease of a message expires, the send check runs again. The message may already have been handed over. If a
+ * report of its delivery has arrived, the message is not handed over again. Otherwise, it is handed over at most once
+ * more, with the same Message-ID.
  */
 import { sql } from 'kysely'
 import { findLogo } from '../../accounts/logo.ts'
@@ -115,7 +116,7 @@ async function suppress(
   await changeMessage(tx, message, change, `${reason}: ${detail}${maybeSent}`, now)
   const { message: _, ...withoutMessage } = situation
   // If the next message would be blocked for the same reason, the invoices show the reason. The planner then waits
-  // until the reason no longer applies.
+  // until the reason no longer applies. Money on account blocks only the invoices that it covers in full.
   const blockedIds =
     reason === 'credit_on_account'
       ? coveredInFull(situation.message)
@@ -146,8 +147,8 @@ const PAYMENT_REASONS: readonly Refusal['reason'][] = [
 ]
 
 /**
- * An approved message remains marked as approved, unless it is suppressed because of a payment: the person approved
- * other amounts. A pending approval lapses or expires.
+ * An approved message remains marked as approved. After a payment, however, its approval lapses, because the person
+ * approved other amounts. A pending approval expires if there was no decision in time, and lapses otherwise.
  */
 function approvalAfterSuppression(
   { approval_status: status }: MessageRow,

@@ -1,4 +1,4 @@
-/** A message that waits to be sent, for the first time or again, with all data that the send check needs. */
+/** Locks and reads a message that waits to be sent, for the first time or again, and the data for its send check. */
 
 import type { Transaction } from '../../database/database.ts'
 import { nextRevision } from '../../database/revision.ts'
