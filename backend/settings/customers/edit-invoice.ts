@@ -72,8 +72,9 @@ function sentValues(fields: Fields): Readonly<Record<string, string>> {
 
 function parseEdit(fields: Fields): InvoiceEdit {
   const body = validateBody(invoiceEditBody, fields.filledTexts(FIELDS))
-  // Undefined if the field was omitted, or if the form sent the value that it had shown (`omitsUnchangedFields`). An
-  // empty text removes the value. Every invoice has a due date, so an empty due date changes nothing.
+  // Returns undefined, which changes nothing, if the field was omitted, or if the form sent the value that it had shown
+  // (`omitsUnchangedFields`). An empty text removes the value. Every invoice has a due date, so an empty due date
+  // changes nothing.
   const changeOf = (name: string, value: string | undefined) =>
     fields.has(name) ? { value: value ?? null } : undefined
   const poNumber = changeOf('po_number', body.po_number)

@@ -33,7 +33,10 @@ export interface OnceOptions {
   undo?(): Undo | undefined
   /** Returns the path of the page that follows. `id` is the id of the changed record. */
   location(id: string): string
-  /** Set this only if a repeated request is rejected anyway, because of the state after the first request. */
+  /**
+   * Whether a request without an idempotency key is accepted. Set this only if a repeated request is rejected anyway,
+   * because of the state after the first request.
+   */
   readonly isKeyOptional?: boolean
 }
 

@@ -42,7 +42,7 @@ ${step(
   html`<a class="button${isAdmin && !steps.hasKey && ' primary'}" href="${isAdmin ? '/settings/api-keys/new' : '/settings/api-keys'}">${isAdmin ? 'Issue key' : 'API keys'}</a> <a class="button" href="/docs/first-call">Make the first call</a>`,
 )}
 ${step(
-  // Home shows the steps only until there is a customer.
+  // Home shows the steps only until there is a customer, so this step is never shown as done.
   false,
   'Create or import customers',
   'Use the API or a CSV file. No reminders are sent about imported invoices that are already past due, unless you choose to send them.',
@@ -51,7 +51,7 @@ ${step(
     : html`<a class="button" href="/settings/customers">Customers</a>`,
 )}
 ${step(
-  // The service does not know whether a person has reviewed the schedule.
+  // The service does not know whether a person has reviewed the schedule, so this step is never shown as done.
   false,
   'Review the reminder schedule',
   'The schedule decides when customers are reminded. Firm and Final reminders are sent only after someone approves them.',

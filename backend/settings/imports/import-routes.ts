@@ -1,6 +1,6 @@
 /**
- * The routes that import a CSV file: check the file, compare it with the account's records, record what is missing in
- * steps, and report the result of each step.
+ * The routes that import a CSV file. They check the file, compare it with the account's records, record the missing
+ * records in several steps, and report the result of each step.
  */
 import { createId } from '../../../shared/contract/id.ts'
 import { getAccount } from '../../accounts/accounts.ts'

@@ -19,7 +19,7 @@ import { STAGE_WORDS } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
-/** The field names in forms and in JSON. */
+/** The names of the fields with the days of the stages, in forms and in JSON. */
 export const LADDER_FIELDS = STAGES.map((stage) => `ladder/${stage}` as const)
 
 /** The words with which messages about faults name the fields. */
@@ -125,6 +125,7 @@ const CREDIT_WORDS: Readonly<Record<ApplyCredit, string>> = {
 interface CustomerScheduleView {
   readonly session: Session
   readonly row: DebtorRow
+  /** The stored values. If the form is shown again because of a problem, the entered values replace them. */
   readonly values: ScheduleValues
   /** Whether the customer has its own schedule rather than the account's. */
   readonly isOwn: boolean

@@ -74,7 +74,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
       ? await requireRecentPassword(request, requestIn(session), depsOfAccount)
       : { session }
     if ('response' in confirmation) return confirmation.response
-    // The session has been ended while the password was verified.
+    // While the password was verified, the session ended, or the user was deactivated.
     if (confirmation.session === undefined) return rejectWithoutSession(request, page)
     const token = await refreshSession(depsOfAccount.database, confirmation.session, now)
     const current = { ...confirmation.session, token }
@@ -127,7 +127,10 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
   })
 }
 
-/** Throws `not_logged_in`, unless the request contains a form that can be kept until its user has logged in again. */
+/**
+ * Returns a page that keeps the form of the request until the user has logged in again. Throws `not_logged_in` if the
+ * request contains no form that can be kept.
+ */
 async function rejectWithoutSession(request: Request, page: SessionPage): Promise<FullResponse> {
   const headers = { 'www-authenticate': 'Cookie realm="settings"' }
   const fields = await findKeepableFields(request, page)
@@ -140,8 +143,8 @@ async function rejectWithoutSession(request: Request, page: SessionPage): Promis
 }
 
 /**
- * Throws `second_factor_required`, unless the request contains a form of this user that can be kept until the user has
- * set up a second factor.
+ * Returns a page that keeps the form of the request until the user has set up a second factor. Throws
+ * `second_factor_required` if the request contains no form that can be kept, or the form of another user.
  */
 async function rejectWithoutSecondFactor(
   request: Request,
@@ -161,7 +164,10 @@ async function rejectWithoutSecondFactor(
   }
 }
 
-/** Returns undefined if the request contains no valid form of a user, or a form that cannot be shown again. */
+/**
+ * Returns the fields of the form in the request. Returns undefined if the form could not be shown again, is invalid, or
+ * does not contain the id of the user who opened it.
+ */
 async function findKeepableFields(
   request: Request,
   page: SessionPage,
@@ -207,7 +213,8 @@ function pageShowingFormAgain(
 
 function redirectToLogin({ headers, raw }: Request, { cookies }: SettingsDeps): FullResponse {
   const location = '/settings/login'
-  // Pages also request pictures and other files. The login must not redirect to these.
+  // Pages also request pictures and other files. The login must not redirect to these. Old browsers do not send
+  // `Sec-Fetch-Dest`, so a request without this header counts as a request for a page.
   const isPage = ['document', undefined].includes(textOf(headers['sec-fetch-dest']))
   const { url = '' } = raw.req
   return isPage ? { location, cookies: [cookies.page.set(pageCookieValue(url))] } : { location }

@@ -1,4 +1,4 @@
-/** Error pages for people, for problems that no form can show. */
+/** Renders the error pages of Settings, for problems that are not shown in the form that was sent. */
 import type { Request, ResponseToolkit } from '@hapi/hapi'
 import { type Problem, problemType } from '../../../shared/contract/problem.ts'
 import { html } from '../../html/html.ts'
@@ -82,7 +82,10 @@ export function storeErrorCookie(request: Request, cookie: string): void {
   COOKIES.set(request, cookie)
 }
 
-/** The `onPreResponse` extension of routes. The server's extension runs first, and converts errors into responses. */
+/**
+ * Sets the cookie of `storeErrorCookie`. This is the `onPreResponse` extension of routes. The server's extension runs
+ * first, and converts errors into responses.
+ */
 export function setErrorCookie(request: Request, h: ResponseToolkit) {
   const { response } = request
   const cookie = COOKIES.get(request)

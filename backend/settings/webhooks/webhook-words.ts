@@ -4,6 +4,7 @@ import { EVENT_TYPES, type EventType } from '../../events/event-types.ts'
 import { type Html, html } from '../../html/html.ts'
 import { eventTypesOf, shownStatus } from '../../webhooks/representation.ts'
 
+/** The name of each group, by the subject of its event types (the part before the dot). */
 const GROUP_NAMES: Readonly<Record<string, string>> = {
   debtor: 'Customers',
   invoice: 'Invoices',
