@@ -285,6 +285,7 @@ function commonOptions(
     maxRetriesPerRequest: 0,
     connectTimeout: ADDRESS_TIMEOUT_MS + CONNECT_TIMEOUT_MS,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
+    // The milliseconds without traffic after which TCP probes whether Redis still responds.
     keepAlive: 1000,
     retryStrategy: (attempt: number) =>
       Math.min(RECONNECT_MS_MIN * attempt, RECONNECT_MS_MAX) + Math.random() * RECONNECT_MS_MIN,
