@@ -48,14 +48,14 @@ export async function changeDebtor(
 ): Promise<DebtorRow> {
   const at = now.toISOString()
   const changed = { ...change, plan_at: at }
-  const stamped = await tx
+  const revised = await tx
     .updateTable('debtors')
     .set({ ...changed, ...nextRevision(tx, at) })
     .where('account_id', '=', before.account_id)
     .where('id', '=', before.id)
     .returning(['updated_at', 'revision'])
     .executeTakeFirstOrThrow()
-  const row = { ...before, ...changed, ...stamped }
+  const row = { ...before, ...changed, ...revised }
   const { contactability_email: contactability, ...others } = change
   if (contactability !== undefined && contactability !== before.contactability_email) {
     await recordEvent(tx, eventOf(tx, 'debtor.contactability_changed', before, row), now)

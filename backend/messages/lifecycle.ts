@@ -45,14 +45,14 @@ export async function changeMessage(
   detail: string | null,
   now: Date,
 ): Promise<MessageRow> {
-  const stamped = await tx
+  const revised = await tx
     .updateTable('messages')
     .set({ ...change, ...nextRevision(tx, now.toISOString()) })
     .where('account_id', '=', message.account_id)
     .where('id', '=', message.id)
     .returning(['updated_at', 'revision'])
     .executeTakeFirstOrThrow()
-  const changed = { ...message, ...change, ...stamped }
+  const changed = { ...message, ...change, ...revised }
   await recordTransitions(tx, [changed], detail, now)
   await recordMessageEvent(tx, changed, now, message)
   return changed

@@ -64,11 +64,10 @@ export interface Backends {
    * Sends a small signed JSON request, which must be idempotent, because it may be sent several times:
    *
    * - If no connection to a backend can be opened, the next backend is tried, until all were tried.
-   * - If an attempt fails before its deadline, the request is sent once more, to another backend if there is one.
+   * - If an attempt fails before its deadline and there is another backend, the request is sent once more, to that one.
    * - The first attempt is aborted, and the request sent again, to another backend if there is one, if its backend
-   *   misses
-   *   a readiness probe while another backend is ready, or responds to a probe but has not responded to the request for
-   *   2 seconds.
+   *   misses a readiness probe while another backend is ready, or if its backend responds to a probe but has not
+   *   responded to the request for 2 seconds.
    */
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */

@@ -95,7 +95,7 @@ export async function writeText(
     body: text,
     days_past_due: daysPastDueOf(input, now),
   }
-  const stamped = await tx
+  const revised = await tx
     .updateTable('messages')
     .set({ ...written, ...nextRevision(tx, now.toISOString()) })
     .where('id', '=', id)
@@ -111,7 +111,7 @@ export async function writeText(
     .set({ payment_digest: paymentDetailsDigest(paymentDetails) })
     .where('message_id', '=', id)
     .execute()
-  return { ...message, ...written, ...stamped }
+  return { ...message, ...written, ...revised }
 }
 
 /**
