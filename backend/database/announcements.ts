@@ -1,6 +1,7 @@
 /**
- * Announcements: a transaction announces work for a worker, and listeners are called after its commit. An
- * announcement is lost if the process is killed right after the commit, so workers also poll.
+ * Announcements: a transaction announces work for a worker, and after its commit, listeners are called in this process
+ * and, on PostgreSQL, in the processes of other backends. An announcement is lost if the process is killed right after
+ * the commit, so workers also poll.
  */
 import type { Transaction } from './tables.ts'
 
@@ -11,7 +12,10 @@ export function announce(tx: Transaction, topic: string): void {
   topicsByTransaction.get(tx)?.add(topic)
 }
 
-/** Adds each topic that the new transaction announces to `topics`. The caller calls the listeners after the commit. */
+/**
+ * From now on, `announce` adds the topics of the new transaction to the set `topics`. The caller calls the listeners of
+ * these topics after the commit.
+ */
 export function collectAnnouncements(tx: Transaction, topics: Set<string>): void {
   topicsByTransaction.set(tx, topics)
 }
@@ -33,7 +37,7 @@ export class Listeners {
     }
   }
 
-  /** Call this when announcements may have been missed. */
+  /** Call this after a lost connection: announcements of other backends may have been missed. */
   callAll(): void {
     this.call(this.#listeners.keys())
   }

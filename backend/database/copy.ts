@@ -1,8 +1,8 @@
 /**
- * Copies all records to a database of the other kind, except derived records, which that database derives itself. Each
- * table is copied after the tables to which it refers, and the rows of a table are copied in the order of their keys.
- * After an interruption, the target therefore contains the first rows of each table in this order, or none, and the
- * next copy continues after these rows.
+ * Copies all records from SQLite to PostgreSQL or the reverse, except derived records, which the target derives itself.
+ * Each table is copied after the tables to which it refers, and the rows of a table are copied in the order of their
+ * keys. After an interruption, the target therefore contains the first rows of each table in this order, or none, and
+ * the next copy continues after these rows.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Database } from './database.ts'
@@ -94,7 +94,7 @@ async function findResumePoint(from: Database, to: Database, shape: TableShape) 
   const expected = last === undefined ? 0 : await count(from, shape, last)
   if (done !== expected) {
     throw new Error(
-      `The target has ${done} records in ${shape.name} where the source has ${expected}: they differ since an earlier copy. Copy to an empty database.`,
+      `Up to the last record that was copied, ${shape.name} has ${done} records in the target, but ${expected} in the source. Copy to an empty database.`,
     )
   }
   return { last, done, total: await count(from, shape) }

@@ -43,7 +43,10 @@ export interface Write {
    * rejection, because the earlier write may be its cause.
    */
   recall(read: Reader): Promise<Recorded | undefined>
-  /** Finds the `debtorId` for the scope of the transaction (`TransactionScope`), if there is one. */
+  /**
+   * Finds the only debtor whose records the write changes; undefined if there may be several. The id becomes `debtorId`
+   * of the `TransactionScope`.
+   */
   findDebtorId?(read: Reader): Promise<string | undefined>
   /** The member of the problem `idempotency_key_reused` that contains the id of the first request's resource. */
   readonly originalIdMember: string
@@ -115,8 +118,8 @@ async function replayOrPerform(
 ): Promise<Outcome> {
   const [earlier, debtorId] = await Promise.all([
     findRecorded(database.read, attempt, write),
-    // Only SQLite needs the debtor: it runs transactions of different debtors together. On PostgreSQL, where
-    // `isConcurrent` is true, all transactions run concurrently.
+    // Only SQLite needs the debtor: it runs transactions at the same time only if they concern different debtors. On
+    // PostgreSQL, where `isConcurrent` is true, all transactions can run at the same time.
     database.isConcurrent ? undefined : write.findDebtorId?.(database.read),
   ])
   if (earlier !== undefined) return earlier

@@ -6,7 +6,7 @@ import { addDays, startOfDay, todayIn } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow, MessageStatus, ReminderStage } from '../database/tables.ts'
 import { IS_UNSENT } from '../messages/cancel-messages.ts'
-import { type Facts, loggedStage, readFacts } from './planning/facts.ts'
+import { type Facts, publicStage, readFacts } from './planning/facts.ts'
 import { needsApproval } from './planning/ladder.ts'
 import type { PlannedMessage } from './planning/planner.ts'
 import { decidePlan } from './planning/planning.ts'
@@ -221,7 +221,7 @@ function afterMessage(
       ...invoice,
       chasing_status: 'active',
       chasing_blocked_reason: null,
-      chasing_stage: loggedStage(stage) ?? invoice.chasing_stage,
+      chasing_stage: publicStage(stage) ?? invoice.chasing_stage,
       chasing_last_message_at: at,
       sentOrPlannedStages: [...invoice.sentOrPlannedStages, stage],
     }
@@ -245,7 +245,7 @@ function describePlanned(
     debtorId: id,
     debtorName: name,
     recipient: email,
-    stage: loggedStage(stage),
+    stage: publicStage(stage),
     invoices: plannedInvoices.flatMap(({ id: invoiceId }) => {
       const invoice = byId.get(invoiceId)
       if (invoice === undefined) return []
@@ -277,7 +277,7 @@ function describeWaiting(
     debtorId: id,
     debtorName: name,
     recipient,
-    stage: loggedStage(stage),
+    stage: publicStage(stage),
     invoices,
     requiresApproval: needsApproval(stage),
     refusal,

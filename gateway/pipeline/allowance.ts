@@ -16,15 +16,15 @@ export async function applyLimit(
   call: Call,
   key: KnownKey,
 ): Promise<void> {
-  applyLimitWithoutCounting(call, key)
+  updateLimitOfAllowance(call, key)
   call.allowance ??= await rateLimiter.consume(key.keyId, key.rateLimit)
 }
 
 /**
- * Applies the limit of the key to the call without counting the call, e.g. when the key does not allow the client's
- * address. If the call was not counted before, its allowance is removed.
+ * Updates the limit in the allowance of a call that was counted. If the call was not counted, removes its allowance.
+ * Counts nothing.
  */
-export function applyLimitWithoutCounting(call: Call, { rateLimit }: KnownKey): void {
+export function updateLimitOfAllowance(call: Call, { rateLimit }: KnownKey): void {
   const { allowance } = call
   const wasCounted = allowance !== undefined && !isOverLimit(allowance)
   call.allowance = wasCounted ? { ...allowance, limit: rateLimit } : undefined

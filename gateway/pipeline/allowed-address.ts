@@ -4,7 +4,7 @@ import { clientAddress } from '../downstream/client-address.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 import { type Authenticator, addressNotAllowed } from '../keys/authenticator.ts'
 import type { KnownKey } from '../keys/look-up.ts'
-import { applyLimitWithoutCounting } from './allowance.ts'
+import { updateLimitOfAllowance } from './allowance.ts'
 
 export interface AddressCheck {
   addressOf(head: RequestHead, call: Call): string
@@ -38,7 +38,8 @@ export function createAddressCheck(
       const key = await authenticator.confirm(digest, since)
       call.keyForLimitHeaders = key
       if (isAllowed(key, head, call)) return key
-      applyLimitWithoutCounting(call, key)
+      // If the call was counted, its response shows the current limit of the key.
+      updateLimitOfAllowance(call, key)
       throw addressNotAllowed()
     },
   }

@@ -48,6 +48,6 @@ export function readFacts(text: string): Facts {
 }
 
 /** Returns the stage that is stored in the message log and that the API shows: null for `courtesy`. */
-export function loggedStage(stage: LadderStage): ReminderStage | null {
+export function publicStage(stage: LadderStage): ReminderStage | null {
   return stage === 'courtesy' ? null : stage
 }

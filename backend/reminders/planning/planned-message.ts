@@ -5,7 +5,7 @@ import { capped } from '../../database/capped-sum.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import { activationCountOf } from '../kill-switch.ts'
 import type { Refusal } from '../safety-rails.ts'
-import { amountDemanded, type Facts, loggedStage } from './facts.ts'
+import { amountDemanded, type Facts, publicStage } from './facts.ts'
 import { type LadderStage, needsApproval } from './ladder.ts'
 import type { Plan, PlannedMessage } from './planner.ts'
 import type { ChasedDebtor, ChasedInvoice, ChasingAccount } from './planning-data.ts'
@@ -101,7 +101,7 @@ function messageRowOf(
     channel: 'email',
     direction: 'outbound',
     kind: 'reminder',
-    stage: loggedStage(stage),
+    stage: publicStage(stage),
     status: refusal ? 'suppressed' : approval ? 'awaiting_approval' : 'scheduled',
     suppression_reason: refusal?.reason ?? null,
     suppression_detail: refusal?.detail ?? null,

@@ -5,7 +5,7 @@ import type { Transaction } from '../../database/database.ts'
 import { nextRevision } from '../../database/revision.ts'
 import type { InvoiceRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import { changeMessage, timeOfSending } from '../../messages/lifecycle.ts'
-import { loggedStage, readFacts } from '../planning/facts.ts'
+import { publicStage, readFacts } from '../planning/facts.ts'
 import { stageAfter } from '../planning/ladder.ts'
 import { setNextRun } from './leases.ts'
 
@@ -43,7 +43,7 @@ export async function markSent(
   for (const [stage, invoices] of byStage) {
     const ids = invoices.map(({ id }) => id)
     // Null for `courtesy`, which is not shown as a stage of the invoice.
-    const shownStage = loggedStage(stage)
+    const shownStage = publicStage(stage)
     await tx
       .updateTable('invoices')
       .set({

@@ -43,7 +43,7 @@ export function renderDeliveries(frame: Frame, view: DeliveriesView): Html {
 <p class="lead">Deliveries of the last 30 days, newest first.</p>
 ${renderFilters(view)}
 ${rows.length === 0 ? !isPartial && renderEmpty(filters) : renderDeliveryTable('Deliveries, newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
-${isPartial && html`<p class="hint">${plural(rows.length, 'match', 'matches')} among the deliveries searched so far. “Older” continues the search.</p>`}
+${isPartial && html`<p class="hint">${plural(rows.length, 'match', 'matches')} among the deliveries searched for this page. “Older” continues the search.</p>`}
 ${next !== null && renderNext(PATH, { endpoint_id, status, type, limit, cursor: next }, 'Older')}`
   return renderPage(frame, { title: 'Delivery log', section: '/settings/api-keys', main })
 }

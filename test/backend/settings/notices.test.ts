@@ -75,7 +75,11 @@ t.test(
     )
     const byOperator = await mailNotices()
     t.strictSame(recipients(byOperator), [ADA, BEN])
-    matches(t, byOperator[0]?.mail.text, /the operator changed the payment details .*by a payment link/s)
+    matches(
+      t,
+      byOperator[0]?.mail.text,
+      /the operator changed the payment details .*by a payment link/s,
+    )
   },
 )
 
