@@ -7,7 +7,7 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { createServer, isIPv6 } from 'node:net'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseEnv, promisify, styleText } from 'node:util'
@@ -62,15 +62,16 @@ if (option === '--help') {
 }
 if (option !== undefined) exitWithError(`Unknown option ${option}.\n\n${HELP}`)
 const ports = await choosePorts()
+const scheme = process.env['TLS_CERT'] ? 'https' : 'http'
 const env: NodeJS.ProcessEnv = {
-  ...readSecretsOrExit(),
   ...process.env,
+  ...withoutChosen(readSecretsOrExit()),
   DATA_DIR: dataDir,
   // The backend needs these two variables; "Sizing" in docs/operations.md says why.
   UV_THREADPOOL_SIZE: '16',
   MALLOC_MMAP_THRESHOLD_: '131072',
   ...ports,
-  BASE_URL: process.env['BASE_URL'] || `http://127.0.0.1:${ports.GATEWAY_PORT}`,
+  BASE_URL: process.env['BASE_URL'] || `${scheme}://${hostOf('GATEWAY')}:${ports.GATEWAY_PORT}`,
   // Receivers of webhooks run on this machine, too. That is safe as long as the gateway listens only on
   // 127.0.0.1, because only users of this machine can then add endpoints.
   WEBHOOK_PRIVATE_TARGETS:
@@ -78,15 +79,20 @@ const env: NodeJS.ProcessEnv = {
   // With a line for every call, the address and the key that are printed at the start would scroll away.
   LOG_LEVEL: process.env['LOG_LEVEL'] || 'warn',
 }
-const backendPort = await start('backend', {})
-const [demo, gatewayPort] = await Promise.all([
+const backend = await start('backend', {})
+const backendUrl =
+  backend.socket === undefined
+    ? `http://${hostOf('BACKEND')}:${backend.port}`
+    : `unix:${backend.socket}`
+const [demo, gateway] = await Promise.all([
   prepareDemo(),
-  start('gateway', { BACKEND_URLS: `http://127.0.0.1:${backendPort}` }),
+  start('gateway', { BACKEND_URLS: backendUrl }),
 ])
+const url = `${scheme}://${hostOf('GATEWAY')}:${gateway.port}`
 // Makes the backend render the documentation before a client requests it. If this fails, the backend logs the
 // error.
-fetch(`http://127.0.0.1:${gatewayPort}/docs`).catch(() => {})
-process.stdout.write(renderWelcome(`http://127.0.0.1:${gatewayPort}`, demo))
+fetch(`${url}/docs`).catch(() => {})
+process.stdout.write(renderWelcome(url, demo))
 
 /**
  * Must be called only before any process is started: unlike `stop`, it does not wait until the processes have ended.
@@ -94,6 +100,16 @@ process.stdout.write(renderWelcome(`http://127.0.0.1:${gatewayPort}`, demo))
 function exitWithError(reason: string): never {
   process.stderr.write(`${reason.trimEnd()}\n`)
   process.exit(2)
+}
+
+/**
+ * Returns the host for URLs of the process on this machine. A process that listens on all addresses is reached at
+ * 127.0.0.1 too.
+ */
+function hostOf(name: 'BACKEND' | 'GATEWAY'): string {
+  const host = process.env[`${name}_HOST`] || '127.0.0.1'
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
+  return isIPv6(host) ? `[${host}]` : host
 }
 
 /**
@@ -107,9 +123,10 @@ async function choosePorts() {
     const wanted = process.env[name] || PORTS[name]
     const port = /^\d+$/.test(wanted) ? Number(wanted) : Number.NaN
     if (!(port <= 65_535)) exitWithError(`${name} must be a port from 0 to 65535, not "${wanted}".`)
-    if (port !== 0 && !(await isPortFree(port))) inUse.push({ name, port })
+    const host = process.env[name.replace('PORT', 'HOST')] || '127.0.0.1'
+    if (port !== 0 && !(await isPortFree(port, host))) inUse.push({ name, port })
     const mustBeKnown = port === 0 && name === 'GATEWAY_PORT'
-    ports[name] = mustBeKnown ? String(await chooseFreePort()) : wanted
+    ports[name] = mustBeKnown ? String(await chooseFreePort(host)) : wanted
   }
   if (inUse.length > 0) exitWithError(describePortsInUse(inUse))
   return ports
@@ -128,13 +145,13 @@ function describePortsInUse(inUse: readonly PortInUse[]): string {
     : `The ports ${ports} are in use. Stop the processes that use them, or run: ${command}`
 }
 
-async function isPortFree(port: number): Promise<boolean> {
-  const probe = createServer().listen(port, '127.0.0.1')
+/** If the port cannot be used for another reason, returns true: the process then reports this reason. */
+async function isPortFree(port: number, host: string): Promise<boolean> {
+  const probe = createServer().listen(port, host)
   try {
     await once(probe, 'listening')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return false
-    throw error
+    return !(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')
   }
   await new Promise((resolve) => probe.close(resolve))
   return true
@@ -144,10 +161,10 @@ async function isPortFree(port: number): Promise<boolean> {
  * Resolves with a free port below the range from which systems choose when a process listens on port 0. Otherwise,
  * another process could get the port before the gateway listens.
  */
-async function chooseFreePort(): Promise<number> {
+async function chooseFreePort(host: string): Promise<number> {
   for (;;) {
     const port = randomInt(20_000, 32_000)
-    if (await isPortFree(port)) return port
+    if (await isPortFree(port, host)) return port
   }
 }
 
@@ -180,11 +197,23 @@ function readOrMakeSecrets(): Record<string, string | undefined> {
   return parseEnv(readFileSync(path, 'utf8'))
 }
 
-/** Starts one process of the service; resolves with its port once it listens. */
+/** Returns the secrets that the environment contains neither itself nor as a file (`NAME_FILE`). */
+function withoutChosen(secrets: Record<string, string | undefined>): NodeJS.ProcessEnv {
+  const isChosen = (name: string) => process.env[name] || process.env[`${name}_FILE`]
+  return Object.fromEntries(Object.entries(secrets).filter(([name]) => !isChosen(name)))
+}
+
+interface Listening {
+  readonly port?: number
+  /** The path of the Unix socket on which the backend listens instead of a port. */
+  readonly socket?: string
+}
+
+/** Starts one process of the service; resolves once it listens. */
 async function start(
   name: 'backend' | 'gateway',
   settings: Record<string, string>,
-): Promise<number> {
+): Promise<Listening> {
   const child = spawn(process.execPath, [join(root, name, 'main.ts')], {
     env: { ...env, ...settings },
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -202,8 +231,7 @@ async function start(
   })
   for await (const line of createInterface({ input: child.stdout })) {
     child.stdout.resume()
-    const { listening } = JSON.parse(line)
-    return listening.port
+    return JSON.parse(line).listening
   }
   // The exit handler reports the reason.
   return new Promise(() => {})

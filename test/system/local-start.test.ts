@@ -1,7 +1,9 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import { openTestDatabase } from '../fixtures/service/database.ts'
 import { SCRIPT_ENV } from '../fixtures/service/process.ts'
@@ -63,16 +65,17 @@ t.test('npm start stops its processes if it cannot prepare the demo account', as
   await openTestDatabase(t, { url: `sqlite:${join(directory, 'receivables.db')}` })
 })
 
-// Regression: the processes continued, and the next `npm start` found its ports in use.
-t.test('npm start stops its processes when its terminal is closed', async (t) => {
-  const directory = t.testdir()
+/** Starts the program of `npm start`, and resolves once its output says that the service is running. */
+async function startService(t: Test, settings: Readonly<Record<string, string>>) {
   const child = spawn(process.execPath, ['deploy/local.ts'], {
-    // Regression: the demo account could not be prepared if the random password began with a hyphen.
-    env: { ...SCRIPT_ENV, ...ANY_PORTS, DATA_DIR: directory, DEMO_PASSWORD: '-ab1cd2ef3gh' },
+    env: { ...SCRIPT_ENV, ...ANY_PORTS, ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const exited = once(child, 'exit')
-  t.teardown(() => child.kill('SIGTERM'))
+  t.teardown(async () => {
+    child.kill('SIGTERM')
+    await exited
+  })
   // The text may arrive in several parts.
   let output = ''
   let errors = ''
@@ -82,11 +85,40 @@ t.test('npm start stops its processes when its terminal is closed', async (t) =>
   child.stderr.on('data', (chunk: Buffer) => {
     errors += chunk
   })
-  await until(() => output.includes('is running') || child.exitCode !== null, 'it is running')
+  await until(() => output.includes('Ctrl-C') || child.exitCode !== null, 'it is running')
   t.ok(output.includes('is running'), errors)
+  return { child, exited, output }
+}
+
+// Regression: the processes continued, and the next `npm start` found its ports in use.
+t.test('npm start stops its processes when its terminal is closed', async (t) => {
+  const directory = t.testdir()
+  // Regression: the demo account could not be prepared if the random password began with a hyphen.
+  const settings = { DATA_DIR: directory, DEMO_PASSWORD: '-ab1cd2ef3gh' }
+  const { child, exited } = await startService(t, settings)
   child.kill('SIGHUP')
   t.strictSame(await exited, [0, null])
   await openTestDatabase(t, { url: `sqlite:${join(directory, 'receivables.db')}` })
+})
+
+// Regression: the backend did not start with a file of a secret, the gateway did not start with a socket, and the
+// printed addresses were always those of 127.0.0.1.
+t.test('npm start uses files of secrets, a socket and another host', async (t) => {
+  // The path of a socket has at most 107 bytes; the path of `t.testdir()` may be longer.
+  const directory = mkdtempSync(join(tmpdir(), 'start-'))
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  writeFileSync(join(directory, 'secret'), 'Vb0uYtq3LmX8Kd5Wn2RzPc7JhGf4As9E')
+  const { output } = await startService(t, {
+    DATA_DIR: join(directory, 'data'),
+    GATEWAY_SECRET_FILE: join(directory, 'secret'),
+    SECRET_BOX_KEY: '',
+    BACKEND_SOCKET: join(directory, 'socket'),
+    GATEWAY_HOST: '127.0.0.2',
+  })
+  const [, api = ''] = /^ +API +(http:\/\/127\.0\.0\.2:\S+)$/m.exec(output) ?? []
+  const [key = ''] = /rcv_\S+/.exec(output) ?? []
+  const response = await fetch(`${api}/me`, { headers: { authorization: `Bearer ${key}` } })
+  t.equal(response.status, 200)
 })
 
 // Regression: the backend continued.
