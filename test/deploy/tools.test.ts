@@ -1,5 +1,6 @@
 // Checks the files of deploy/ with promtool, systemd-analyze and kubectl, if they are installed.
 import { execFile, spawnSync } from 'node:child_process'
+import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { loadAll } from 'js-yaml'
@@ -45,6 +46,23 @@ t.test(
     }
   },
 )
+
+t.test('the command line under systemd gets its arguments unchanged', async (t) => {
+  // Regression: of the name `A $100 B`, systemd removed `$100`. In its place, this program prints the arguments.
+  const directory = t.testdir({ 'systemd-run': '#!/bin/sh\nprintf "%s\\n" "$@"\n' })
+  chmodSync(join(directory, 'systemd-run'), 0o755)
+  const env = { ...process.env, PATH: `${directory}:${process.env['PATH']}` }
+  const words = ['accounts', 'create', '--name', `A $100 \${B} % \\ "c'  d`, '']
+  const script = join(root, 'deploy/systemd/receivables')
+  const { stdout } = await promisify(execFile)('sh', [script, ...words], { env })
+  const passed = stdout.split('\n').slice(-words.length - 1, -1)
+  // The manual of systemd says that `$$` in an argument stands for `$`.
+  t.strictSame(
+    passed.map((word) => word.replaceAll('$$', '$')),
+    words,
+  )
+  t.notMatch(passed.join().replaceAll('$$', ''), '$')
+})
 
 t.test(
   'kustomize builds the base, and no object occurs twice',
