@@ -86,9 +86,9 @@ function readSecrets(directory: string, environment: Environment): Environment {
   return Object.fromEntries(secrets.filter(([name]) => !environment[`${name}_FILE`]))
 }
 
-/** Removes empty variables. Like absent variables, they do not override `secrets.env`. */
+/** Removes empty and blank variables. Like absent variables, they do not override `secrets.env`. */
 function withoutEmpty(environment: Environment): Environment {
-  return Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
+  return Object.fromEntries(Object.entries(environment).filter(([, value]) => value?.trim()))
 }
 
 /** The settings of outgoing and incoming mail. */

@@ -35,7 +35,7 @@ export interface ReadOptions {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Throws a `SettingsError` with one line for each fault. An empty variable counts as unset. */
+/** Throws a `SettingsError` with one line for each fault. A variable that is empty or blank counts as unset. */
 export function readSettings<S extends Record<string, Setting<unknown>>>(
   schema: S,
   environment: Environment,
@@ -67,9 +67,10 @@ class FileFault extends Error {}
 
 /** Returns the value of the variable or of its file; undefined if neither is set. */
 function readText(name: string, { secret }: Setting<unknown>, environment: Environment) {
-  const path = secret ? environment[fileVariableOf(name)] : undefined
-  if (!path) return environment[name] || undefined
-  if (environment[name]) throw new FileFault(`and ${name} are both set: remove one of them`)
+  const path = secret ? trimmedValue(fileVariableOf(name), environment) : undefined
+  const value = trimmedValue(name, environment)
+  if (path === undefined) return value
+  if (value !== undefined) throw new FileFault(`and ${name} are both set: remove one of them`)
   let text: string
   try {
     text = readFileSync(path, 'utf8').trim()
@@ -78,6 +79,14 @@ function readText(name: string, { secret }: Setting<unknown>, environment: Envir
   }
   if (text === '') throw new FileFault(`names an empty file: ${path}`)
   return text
+}
+
+/**
+ * Returns the value without the white space around it, such as the line end of a value that was made with `echo` for a
+ * Secret of Kubernetes; undefined if nothing is left.
+ */
+function trimmedValue(name: string, environment: Environment): string | undefined {
+  return environment[name]?.trim() || undefined
 }
 
 /** Whether the variable is a setting, or names the file of a secret. */
@@ -116,9 +125,9 @@ export function describeSettings(
 ): string {
   return Object.entries(schema)
     .map(([name, { fallback, secret }]) => {
-      const path = secret && environment[fileVariableOf(name)]
+      const path = secret && trimmedValue(fileVariableOf(name), environment)
       if (path) return `${name}=[read from ${path}]`
-      const text = environment[name] || fallback || ''
+      const text = trimmedValue(name, environment) ?? fallback ?? ''
       return `${name}=${secret && text !== '' ? '[set]' : text}`
     })
     .join('\n')

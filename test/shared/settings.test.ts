@@ -29,6 +29,17 @@ t.test('a secret is read from a file, without the line end after it', async (t) 
   t.strictSame(read({ APP_SECRET_FILE, APP_SECRET: '' }).APP_SECRET, [GOOD, `${GOOD}x`])
 })
 
+t.test('white space around the value of a variable is ignored', async (t) => {
+  // Regression: with a line end, as of `echo` in a Secret of Kubernetes, valid values were rejected or misread.
+  const directory = t.testdir({ secret: GOOD })
+  const APP_NAME = ' a b\r\n'
+  t.strictSame(read({ APP_SECRET_FILE: `${directory}/secret\n`, APP_NAME, APP_SECRET: ' ' }), {
+    APP_SECRET: [GOOD],
+    APP_NAME: 'a b',
+  })
+  t.equal(describeSettings(SCHEMA, { APP_SECRET: '\n', APP_NAME }), 'APP_SECRET=\nAPP_NAME=a b')
+})
+
 t.test(
   'an error about a file names its variable, and does not show the content of the file',
   async (t) => {
