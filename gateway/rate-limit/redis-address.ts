@@ -38,6 +38,7 @@ export type RedisAddress = RedisLogin & {
 
 const SERVER_PORT = 6379
 const SENTINEL_PORT = 26379
+const ENCODE_PASSWORD = 'must encode special characters of its password as %XX, such as / as %2F'
 /** The class `URL` of Node.js cannot parse several hosts with their ports. */
 const URL_FORM =
   /^(?<scheme>[a-z+-]+):\/\/(?:(?<username>[^:@/?]*)(?::(?<password>[^@/?]*))?@)?(?<hosts>[^/?@]*)(?<path>\/[^?]*)?(?:\?(?<query>.*))?$/
@@ -48,19 +49,19 @@ export function parseRedisAddress(text: string): RedisAddress {
   // Without this, `URLSearchParams` would decode the values, which `decode` then decodes again, and read `+` as a
   // space.
   const options = new URLSearchParams(query?.replaceAll('%', '%25').replaceAll('+', '%2B'))
-  const login = loginOf(username, password)
+  const readLogin = () => loginOf(username, password)
   switch (scheme) {
     case 'redis':
     case 'rediss': {
-      rejectUnknownOptions(options, ['db'])
       const [server, ...others] = parseHosts(hosts, SERVER_PORT)
+      rejectUnknownOptions(options, ['db'])
       if (server === undefined || others.length > 0) {
         throw new Error(
           'must name one host; only redis-sentinel:// and redis-cluster:// can have several',
         )
       }
       const db = parseDb(options.get('db') ?? path.slice(1))
-      return { form: 'server', isTls: scheme === 'rediss', db, ...login, ...server }
+      return { form: 'server', isTls: scheme === 'rediss', db, ...readLogin(), ...server }
     }
     case 'unix':
     case 'redis+unix': {
@@ -75,6 +76,7 @@ export function parseRedisAddress(text: string): RedisAddress {
     }
     case 'redis-sentinel':
     case 'rediss-sentinel': {
+      const sentinels = parseHosts(hosts, SENTINEL_PORT)
       rejectUnknownOptions(options, ['db', 'sentinel_username', 'sentinel_password'])
       const master = decode(path.slice(1))
       if (master === '') throw new Error('must name the master: redis-sentinel://h1,h2/mymaster')
@@ -85,17 +87,16 @@ export function parseRedisAddress(text: string): RedisAddress {
         options.get('sentinel_username'),
         options.get('sentinel_password'),
       )
-      const sentinels = parseHosts(hosts, SENTINEL_PORT)
       const db = parseDb(options.get('db'))
       const isTls = scheme === 'rediss-sentinel'
-      return { form: 'sentinel', isTls, db, ...login, sentinels, master, sentinelLogin }
+      return { form: 'sentinel', isTls, db, ...readLogin(), sentinels, master, sentinelLogin }
     }
     case 'redis-cluster':
     case 'rediss-cluster': {
+      const nodes = parseHosts(hosts, SERVER_PORT)
       rejectUnknownOptions(options, [])
       if (path.length > 1) throw new Error('must name no database: a cluster has only one')
-      const nodes = parseHosts(hosts, SERVER_PORT)
-      return { form: 'cluster', isTls: scheme === 'rediss-cluster', db: 0, ...login, nodes }
+      return { form: 'cluster', isTls: scheme === 'rediss-cluster', db: 0, ...readLogin(), nodes }
     }
     default:
       throw new Error(
@@ -114,14 +115,16 @@ function splitUrl(text: string): Partial<Record<string, string>> {
   return groups
 }
 
-/** Sentinel and cluster URLs may have several hosts. */
+/** Sentinel and cluster URLs may have several hosts; white space around a host is ignored. */
 function parseHosts(text: string, defaultPort: number): RedisHost[] {
   return text.split(',').map((part) => {
     const [, name, ipv6, port] =
-      /^(?:([^:[\]]+)|\[([0-9a-f:.]+)\])(?::(\d{1,5}))?$/i.exec(part) ?? []
+      /^(?:([^\s:[\]#]+)|\[([0-9a-f:.]+)\])(?::(\d{1,5}))?$/i.exec(part.trim()) ?? []
     const host = name ?? ipv6
     if (host === undefined || Number(port ?? defaultPort) > 65_535) {
-      throw new Error('must name each host as host, host:port or [address]:port')
+      throw new Error(
+        `must name each host as host, host:port or [address]:port, and ${ENCODE_PASSWORD}`,
+      )
     }
     return { host, port: Number(port ?? defaultPort) }
   })
@@ -133,11 +136,19 @@ function parseDb(text: string | null): number {
   return Number(text)
 }
 
-/** A password without a user name belongs to the user `default`. */
+/**
+ * A password without a user name belongs to the user `default`. A user name without a password is rejected: it is often
+ * meant as the password, and without a password, the client would not log in.
+ */
 function loginOf(
   username: string | null | undefined,
   password: string | null | undefined,
 ): RedisLogin {
+  if (username && !password) {
+    throw new Error(
+      'must have a password for its user; a password without a user is written as redis://:password@host',
+    )
+  }
   return {
     ...(username ? { username: decode(username) } : {}),
     ...(password ? { password: decode(password) } : {}),
@@ -146,6 +157,8 @@ function loginOf(
 
 function rejectUnknownOptions(options: URLSearchParams, names: readonly string[]): void {
   for (const name of options.keys()) {
+    // The text after a `?` in a password looks like an option.
+    if (name.includes('@')) throw new Error(ENCODE_PASSWORD)
     if (!names.includes(name)) throw new Error(`has an unknown option: ${name}`)
   }
 }

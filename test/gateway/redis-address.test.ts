@@ -33,7 +33,8 @@ t.test('every form of REDIS_URL is parsed', async (t) => {
       },
     ],
     [
-      'rediss-cluster://gw:a@n1:7000,n2',
+      // Regression: the space belonged to the host, which was then not found.
+      'rediss-cluster://gw:a@n1:7000, n2',
       {
         form: 'cluster',
         isTls: true,
@@ -56,6 +57,12 @@ t.test('an error names the mistake, and never the password', async (t) => {
     ['redis://gw:canary@host/main', /a number as its database/],
     ['redis://gw:canary@host?familly=6', /has an unknown option: familly/],
     ['redis://gw:canary%@host', /must encode each % as %25/],
+    // Regression: these three named another mistake, or showed a part of the password.
+    ['redis://gw:a/canary@host', /must encode special characters/],
+    ['redis://gw:a?canary@host', /must encode special characters/],
+    ['redis://gw:1?canary@host', /must encode special characters/],
+    // Regression: the gateway did not log in.
+    ['redis://canary@host', /must have a password for its user/],
     ['unix://host/run/redis.sock', /must name a path/],
     ['unix://gw:canary@/run/redis.sock', /must name a user of a Unix socket as options/],
     ['redis-sentinel://gw:canary@s1', /must name the master/],
