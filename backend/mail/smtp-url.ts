@@ -1,4 +1,5 @@
 /** Parses the address of the mail server: `smtp://user:password@host:587`, or `smtps://` for implicit TLS. */
+import { domainToASCII } from 'node:url'
 
 export interface SmtpAddress {
   readonly host: string
@@ -20,7 +21,9 @@ export interface SmtpAddress {
 export function parseSmtpUrl(text: string): SmtpAddress {
   const url = URL.parse(text)
   if (url === null || !/^smtps?:$/.test(url.protocol) || url.hostname === '') {
-    throw new Error('must be smtp://host:port or smtps://user:password@host:port')
+    throw new Error(
+      'must be smtp://host:port or smtps://user:password@host:port, with special characters encoded as %XX, such as / as %2F',
+    )
   }
   if (!/^\/?$/.test(url.pathname) || url.search !== '' || url.hash !== '') {
     throw new Error('must end after the host and port')
@@ -29,7 +32,7 @@ export function parseSmtpUrl(text: string): SmtpAddress {
     throw new Error('must have both a user and a password, or neither')
   }
   const isSecure = url.protocol === 'smtps:'
-  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const host = hostOf(url)
   return {
     host,
     port: url.port === '' ? (isSecure ? 465 : 587) : Number(url.port),
@@ -40,10 +43,18 @@ export function parseSmtpUrl(text: string): SmtpAddress {
   }
 }
 
+/** The class `URL` encodes only the host of web addresses as ASCII, and others, such as `mail.müller.de`, as %XX. */
+function hostOf({ hostname }: URL): string {
+  if (hostname.startsWith('[')) return hostname.slice(1, -1)
+  const host = domainToASCII(decode(hostname))
+  if (host === '') throw new Error('has a host that is not a valid name')
+  return host
+}
+
 function decode(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {
-    throw new Error('has a % in its user or password that encodes no character: write %25 for a %')
+    throw new Error('has a % that encodes no character: write %25 for a %')
   }
 }

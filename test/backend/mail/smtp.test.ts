@@ -281,6 +281,8 @@ t.test('SMTP_URL is parsed or rejected, and no error contains its password', asy
     login: { user: 'u', pass: 'p@ss' },
     isLocal: false,
   })
+  // Regression: the host was encoded as %XX, and never found.
+  matches(t, parseSmtpUrl('smtp://mail.müller.de'), { host: 'mail.xn--mller-kva.de' })
   matches(t, parseSmtpUrl('smtp://[::1]:2525'), { host: '::1', port: 2525, isLocal: true })
   for (const url of [
     'mx.acme.nl:25',
