@@ -29,9 +29,20 @@ const WAIT_MAX_MS = 60_000
 const RESPONSE_TIMEOUT_MS = 30_000
 
 export function createClient(url: string, key: string): Client {
+  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
+    throw new Error(`RECEIVABLES_URL must begin with http:// or https://, not ${url}`)
+  const base = `${url.replace(/\/+$/, '')}/api/v1`
+
   async function call(path: string, options: RequestInit): Promise<unknown> {
     for (let attempts = 1; ; attempts += 1) {
-      const response = await send(`${url}/api/v1${path}`, options)
+      // A request that cannot be created, for example because the key has an invalid character, is not retried.
+      const request = new Request(base + path, {
+        ...options,
+        redirect: 'manual',
+        headers: { authorization: `Bearer ${key}`, ...options.headers },
+        signal: AbortSignal.timeout(RESPONSE_TIMEOUT_MS),
+      })
+      const response = await send(request)
       if (response !== undefined && response.status < 300) return response.json
       // The service never redirects, and a followed redirect would repeat a POST as a GET.
       if (response !== undefined && response.status < 400)
@@ -51,14 +62,9 @@ export function createClient(url: string, key: string): Client {
   }
 
   /** Resolves with undefined if no complete JSON response arrived: whether the call was carried out is unknown. */
-  async function send(target: string, options: RequestInit) {
+  async function send(request: Request) {
     try {
-      const response = await fetch(target, {
-        ...options,
-        redirect: 'manual',
-        headers: { authorization: `Bearer ${key}`, ...options.headers },
-        signal: AbortSignal.timeout(RESPONSE_TIMEOUT_MS),
-      })
+      const response = await fetch(request)
       const { status, headers } = response
       const retryAfter = headers.get('retry-after')
       if (status >= 300 && status < 400) return { status, retryAfter, json: null }

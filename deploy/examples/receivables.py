@@ -186,7 +186,8 @@ def verify_webhook(body: bytes, headers: Mapping[str, str], secret: str) -> dict
     if abs(time.time() - int(timestamp)) > WEBHOOK_TOLERANCE_SECONDS:
         raise WebhookVerificationError("The timestamp is more than five minutes from now.")
     try:
-        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+        # A file with a secret often ends with a newline.
+        key = base64.b64decode(secret.strip().removeprefix("whsec_"), validate=True)
     except binascii.Error as cause:
         raise ValueError("The secret is not the signing secret of an endpoint (whsec_…).") from cause
     # Ids and signatures of the service are ASCII. Some frameworks decode other bytes to surrogates.

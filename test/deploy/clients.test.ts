@@ -253,7 +253,8 @@ try {
   console.log(String(error))
 }
 `,
-      { ...env, SECRET: webhook.secret },
+      // Regression: a secret with a line break, as a file of the secret may have, was rejected.
+      { ...env, SECRET: `${webhook.secret}\n` },
     )
     matches(t, printed, /^Globex\n.*No matching signature found\n$/)
   },

@@ -157,7 +157,7 @@ t.test(
 from receivables import *
 headers, body, secret = json.loads(os.environ["HEADERS"]), os.environb[b"BODY"], os.environ["SECRET"]
 print(verify_webhook(body, headers, secret)["data"]["object"]["name"])
-print(verify_webhook(body, {k.title(): v for k, v in headers.items()}, secret)["type"])
+print(verify_webhook(body, {k.title(): v for k, v in headers.items()}, secret + "\\r\\n")["type"])
 late = {**headers, "webhook-timestamp": "1614265330"}
 two = {**headers, "webhook-signature": "v1,AAAA " + headers["webhook-signature"]}
 print(verify_webhook(body, two, secret)["type"])

@@ -188,6 +188,23 @@ t.test('a redirect, for example from http to https, ends the run at once', async
   matches(t, output, /redirects calls\. Set RECEIVABLES_URL/)
 })
 
+// Regression: every call was repeated for minutes, as if the service did not respond.
+t.test('an address or a key that cannot be used ends the run at once', async (t) => {
+  const words = [`${EXAMPLES}/sync.ts`, join(t.testdir(), 'books.db')]
+  const misread = { RECEIVABLES_URL: 'localhost:8080', RECEIVABLES_API_KEY: 'any' }
+  matches(t, await run(words, misread), { code: 1, output: /RECEIVABLES_URL must begin with http/ })
+  const elided = { RECEIVABLES_URL: url, RECEIVABLES_API_KEY: 'rcv_…' }
+  matches(t, await run(words, elided), { code: 1, output: /authorization|ByteString/ })
+})
+
+// Regression: the path of every call began with two slashes, which the service rejects.
+t.test('the address of the service may end with a slash', async (t) => {
+  const { secret } = await operator.issueKey(await operator.createAccount())
+  const env = { RECEIVABLES_URL: `${url}/`, RECEIVABLES_API_KEY: `${secret}\n` }
+  const { code, output } = await run([`${EXAMPLES}/sync.ts`, join(t.testdir(), 'books.db')], env)
+  t.equal(code, 0, output)
+})
+
 // Regression: the idempotency key of such a line was invalid, and the run ended at this line each time.
 t.test('the bank ids of lines may contain spaces and non-ASCII characters', async (t) => {
   const { secret: key } = await operator.issueKey(await operator.createAccount())

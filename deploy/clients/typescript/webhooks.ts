@@ -27,6 +27,8 @@ export function verifyWebhook(
   const pairs = headers instanceof Headers ? headers : Object.entries(headers)
   const given = Object.fromEntries([...pairs].map(([name, value]) => [name, String(value)]))
   const payload = typeof body === 'string' ? body : Buffer.from(body)
+  // A file with a secret often ends with a line break.
+  const webhook = new Webhook(secret.trim())
   // The service has signed the body, and its contract guarantees this type.
-  return new Webhook(secret).verify(payload, given) as WebhookEvent
+  return webhook.verify(payload, given) as WebhookEvent
 }
