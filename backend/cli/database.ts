@@ -2,7 +2,13 @@ import { resolve } from 'node:path'
 import { sql } from 'kysely'
 import { createLogger } from '../../shared/process/log.ts'
 import { type CopiedTable, copyDatabase } from '../database/copy.ts'
-import { isPostgres, type OpenDatabase, openDatabase, sqlitePath } from '../database/open.ts'
+import {
+  describeDatabase,
+  isPostgres,
+  type OpenDatabase,
+  openDatabase,
+  sqlitePath,
+} from '../database/open.ts'
 import { backUpSqlite } from '../database/sqlite/backup.ts'
 import {
   type Command,
@@ -84,6 +90,9 @@ export const databaseCommands: readonly Command[] = [
       },
     },
     async run({ from, to }, { stderr }) {
+      // Throws if an address is invalid.
+      describeDatabase(from, '--from')
+      describeDatabase(to, '--to')
       if (isPostgres(from) === isPostgres(to)) {
         throw new UsageError('One of --from and --to must be sqlite:… and the other postgres://…')
       }

@@ -25,21 +25,22 @@ export function isPostgres(url: string): boolean {
 }
 
 /**
- * Describes the database for operators, without the password. Throws `SettingsError` if the URL is invalid.
+ * Describes the database for operators, without the password. Throws `SettingsError` if the URL is invalid. `setting`
+ * is the name of the setting or option that contains the URL.
  */
-export function describeDatabase(url: string): string {
-  if (!isPostgres(url)) return `SQLite, in ${sqlitePath(url)}`
-  const servers = parseServers(url)
+export function describeDatabase(url: string, setting = 'DATABASE_URL'): string {
+  if (!isPostgres(url)) return `SQLite, in ${sqlitePath(url, setting)}`
+  const servers = parseServers(url, setting)
   const { pathname = '', username = '' } = parseServer(servers[0]) ?? {}
   return `PostgreSQL, ${pathname.slice(1)} at ${servers.map(describeServer).join(' or ')} as ${username}`
 }
 
 /** Returns the path in a `sqlite:` URL. Throws `SettingsError` for any other URL, and for `sqlite::memory:`. */
-export function sqlitePath(url: string): string {
+export function sqlitePath(url: string, setting = 'DATABASE_URL'): string {
   const [, path = ''] = /^sqlite:(.+)$/.exec(url) ?? []
   if (path !== '' && path !== ':memory:') return resolve(path)
   const urlWithoutPassword = url.replace(/\/\/.*@/, '//…@')
   throw new SettingsError([
-    `DATABASE_URL must be sqlite:/path/to/file.db or postgres://…, not ${urlWithoutPassword}`,
+    `${setting} must be sqlite:/path/to/file.db or postgres://…, not ${urlWithoutPassword}`,
   ])
 }

@@ -118,6 +118,9 @@ t.test(
     const postgres = await newPostgresUrl(t)
     const copy = (from: string, to: string) => cli('database', 'copy', '--from', from, '--to', to)
     matches(t, await copy(url, url), { code: 2, stderr: /One of --from and --to/ })
+    // Regression: these two named DATABASE_URL, which the command does not use.
+    matches(t, await copy('x.db', postgres), { code: 1, stderr: /^--from must be sqlite:/ })
+    matches(t, await copy(url, 'postgres://a:b/c@d/e'), { code: 1, stderr: /^--to is not a valid/ })
     matches(t, await copy('sqlite:/nowhere/x.db', postgres), { code: 1, stderr: /no database/ })
     matches(t, await copy(url, postgres), { code: 1, stderr: /Another backend process/ })
     await database.close()
