@@ -204,16 +204,17 @@ export function list<T>(inner: Setting<T>): Setting<readonly T[]> {
   }
 }
 
-/** An http or https address without query and fragment; a trailing slash is dropped. */
+/** An http or https address without query and fragment; slashes at its end are dropped. */
 export function httpUrl(description: string, options: SettingOptions = {}): Setting<string> {
   return setting(description, options, (value) => {
     const url = URL.parse(value)
-    if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
+    // `search` and `hash` are empty after a single `?` or `#`, too.
+    if (url === null || !/^https?:$/.test(url.protocol) || /[?#]/.test(url.href)) {
       throw new Error(
         `must be an http or https address without a query or fragment, not "${value}"`,
       )
     }
-    return url.href.replace(/\/$/, '')
+    return url.href.replace(/\/+$/, '')
   })
 }
 

@@ -2,6 +2,7 @@ import t from 'tap'
 import {
   describeSettings,
   fraction,
+  httpUrl,
   list,
   readSettings,
   secret,
@@ -66,6 +67,15 @@ t.test(
     assertRejected({ APP_SECRET: GOOD, APP_NAME_FILE: 'x' }, /^APP_NAME_FILE is not a setting/)
   },
 )
+
+t.test('an http address has no query, and no slash at its end', async (t) => {
+  const { parse } = httpUrl('An address.')
+  t.equal(parse('HTTPS://Müller.example:443/a//'), 'https://xn--mller-kva.example/a')
+  // Regression: `?` or `#` alone was accepted, so that links with this address were wrong.
+  for (const address of ['https://a.example/?', 'https://a.example#', 'https://a.example?b=c']) {
+    throwsWith(t, () => parse(address), { message: /without a query or fragment/ }, address)
+  }
+})
 
 t.test('a fraction is a number from 0 to 1', async (t) => {
   const setting = fraction('A fraction.')
