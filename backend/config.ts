@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { PROCESS_SETTINGS } from '../shared/process/lifecycle.ts'
 import {
+  host,
   httpUrl,
   integer,
   list,
@@ -182,16 +183,14 @@ export const BACKEND_SETTINGS = {
       fallback: '15',
     },
   ),
-  BACKEND_HOST: text('The address of the listener for gateways.', { fallback: '127.0.0.1' }),
+  BACKEND_HOST: host('The address of the listener for gateways.'),
   BACKEND_PORT: port('The port of the listener for gateways; 0 chooses a free one.', 8081),
   BACKEND_SOCKET: optional(
     socketPath(
       "The path of a Unix socket to listen on instead of the port, for gateways on this machine. Processes of the backend's group may connect.",
     ),
   ),
-  BACKEND_OPERATIONS_HOST: text('The address of the operations listener.', {
-    fallback: '127.0.0.1',
-  }),
+  BACKEND_OPERATIONS_HOST: host('The address of the operations listener.'),
   BACKEND_OPERATIONS_PORT: port(
     'The port of /healthz, /readyz and /metrics; 0 chooses a free one.',
     8083,

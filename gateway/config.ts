@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { PROCESS_SETTINGS } from '../shared/process/lifecycle.ts'
 import {
+  host,
   httpUrl,
   integer,
   list,
@@ -16,11 +17,9 @@ import { parseRedisAddress, type RedisAddress } from './rate-limit/redis-address
 import { parseBackendUrl } from './upstream/addresses.ts'
 
 export const GATEWAY_SETTINGS = {
-  GATEWAY_HOST: text('The address of the public listener.', { fallback: '127.0.0.1' }),
+  GATEWAY_HOST: host('The address of the public listener.'),
   GATEWAY_PORT: port('The port of the public listener; 0 chooses a free one.', 8080),
-  GATEWAY_OPERATIONS_HOST: text('The address of the operations listener.', {
-    fallback: '127.0.0.1',
-  }),
+  GATEWAY_OPERATIONS_HOST: host('The address of the operations listener.'),
   GATEWAY_OPERATIONS_PORT: port(
     'The port of /healthz, /readyz and /metrics; 0 chooses a free one.',
     8082,

@@ -179,6 +179,13 @@ export function fraction(description: string, options: SettingOptions = {}): Set
   })
 }
 
+/** The name or address of a host to listen on. An IPv6 address may have the brackets that it has in URLs. */
+export function host(description: string): Setting<string> {
+  return setting(description, { fallback: '127.0.0.1' }, (value) =>
+    value.replace(/^\[(.+)\]$/, '$1'),
+  )
+}
+
 /** A TCP port; 0 chooses a free one. */
 export function port(description: string, fallback: number): Setting<number> {
   return integer(description, { min: 0, max: 65_535, fallback: String(fallback) })

@@ -2,6 +2,7 @@ import t from 'tap'
 import {
   describeSettings,
   fraction,
+  host,
   httpUrl,
   list,
   readSettings,
@@ -67,6 +68,12 @@ t.test(
     assertRejected({ APP_SECRET: GOOD, APP_NAME_FILE: 'x' }, /^APP_NAME_FILE is not a setting/)
   },
 )
+
+t.test('an IPv6 address to listen on may have brackets', async (t) => {
+  // Regression: the process looked the address with its brackets up as a name, and did not start.
+  const { parse } = host('A host.')
+  t.strictSame(['[::1]', '::', 'db-1.example'].map(parse), ['::1', '::', 'db-1.example'])
+})
 
 t.test('an http address has no query, and no slash at its end', async (t) => {
   const { parse } = httpUrl('An address.')
