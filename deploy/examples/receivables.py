@@ -94,6 +94,8 @@ class Receivables:
         timeout_seconds: float = 30,
         wait_max_seconds: float = 60,
     ) -> None:
+        if re.match("https?://", url, re.IGNORECASE) is None:
+            raise ValueError(f"The URL must begin with http:// or https://, not {url}")
         self._api = url.rstrip("/") + "/api/v1"
         # A file with a key often ends with a newline, which a header cannot contain.
         self._headers = {"Authorization": f"Bearer {key.strip()}", "Accept": "application/json"}

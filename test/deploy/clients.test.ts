@@ -73,7 +73,7 @@ t.test(
 )
 
 const PREAMBLE = `import { createReceivablesClient, ReceivablesError, verifyWebhook } from 'receivables-client'
-const { SERVICE = '', KEY = '' } = process.env
+const { SERVICE = 'http://127.0.0.1', KEY = '' } = process.env
 const receivables = createReceivablesClient({ baseUrl: SERVICE, key: KEY, waitMaxMs: 5000 })
 `
 
@@ -213,15 +213,22 @@ t.test('a response that does not come from the service is never taken for a succ
   ])
 })
 
-t.test('lists accept a base URL that ends with a slash', async (t) => {
+t.test('a base URL may end with a slash, but must begin with http', async (t) => {
   const { secret: key } = await operator.issueKey(await operator.createAccount())
   await call(`${url}/api/v1/debtors`, { key, body: { name: 'Globex' } })
   const printed = await runProgram(
     `for await (const { name } of receivables.listAll('/api/v1/debtors')) console.log(name)
+try {
+  createReceivablesClient({ baseUrl: 'localhost:8080', key: KEY })
+} catch (error) {
+  console.log(String(error))
+}
 `,
     { SERVICE: `${url}/`, KEY: key },
   )
-  t.equal(printed, 'Globex\n')
+  // Regression: calls to the second address were repeated as if the service did not respond.
+  const rejection = 'TypeError: baseUrl must begin with http:// or https://, not localhost:8080'
+  t.equal(printed, `Globex\n${rejection}\n`)
 })
 
 t.test(

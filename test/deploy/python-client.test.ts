@@ -78,13 +78,22 @@ except OutcomeUnknown:
     print("unknown")
 except Exception as error:
     print(type(error).__name__)
+try:
+    Receivables("localhost:8080", "any")
+except ValueError as error:
+    print(error)
 `,
       { SERVICE: url, KEY: await createKey() },
     )
-    t.equal(
-      printed,
-      '600\n422 validation_failed False /amount\n400 idempotency_key_invalid\nprobe\nInvalidURL\n',
-    )
+    t.strictSame(printed.trim().split('\n'), [
+      '600',
+      '422 validation_failed False /amount',
+      '400 idempotency_key_invalid',
+      'probe',
+      'InvalidURL',
+      // Regression: calls were repeated as if the service did not respond.
+      'The URL must begin with http:// or https://, not localhost:8080',
+    ])
   },
 )
 

@@ -21,6 +21,10 @@ export interface ReceivablesClient extends Pick<Client<paths>, 'GET' | 'POST'> {
 }
 
 export function createReceivablesClient(options: ReceivablesOptions): ReceivablesClient {
+  // Without this check, each request to such an address would be repeated as if there had been no response.
+  if (!/^https?:\/\//i.test(options.baseUrl)) {
+    throw new TypeError(`baseUrl must begin with http:// or https://, not ${options.baseUrl}`)
+  }
   const baseUrl = options.baseUrl.replace(/\/+$/, '')
   const headers = { authorization: `Bearer ${options.key}` }
   const fetch = createRetryingFetch(options)
