@@ -205,10 +205,10 @@ async function readWording(path: string): Promise<Partial<Wording>> {
   )
 }
 
-/** Returns undefined for malformed JSON. */
+/** Returns undefined for malformed JSON. A byte order mark, which editors on Windows may write, is ignored. */
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return JSON.parse(text.replace(/^\uFEFF/, ''))
   } catch {
     return undefined
   }

@@ -129,7 +129,8 @@ t.test('sender, wording and payment details are shown, changed and reset', async
   const firm = ['--stage', 'firm', '--language', 'nl']
   const standard = await reminders('wording', ...firm)
   const file = join(directory, 'firm-nl.json')
-  writeFileSync(file, JSON.stringify({ sign_off: 'Groeten,' }))
+  // Regression: a byte order mark, as editors on Windows write it, was rejected as if the file were not JSON.
+  writeFileSync(file, `\uFEFF${JSON.stringify({ sign_off: 'Groeten,' })}`)
   const changed = { ...standard, sign_off: 'Groeten,' }
   t.strictSame(await reminders('wording', ...firm, '--from', file), changed)
   t.strictSame(await reminders('wording', ...firm), changed)
