@@ -6,7 +6,7 @@
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import packageJson from '../../package.json' with { type: 'json' }
 import { readContractDocument } from '../../shared/contract/contract.ts'
@@ -17,7 +17,8 @@ const ROOT = join(HERE, '..', '..')
 const { values } = parseArgs({
   options: { directory: { type: 'string', default: join(ROOT, 'clients') } },
 })
-const directory = values.directory
+// The commands below run in other directories.
+const directory = resolve(values.directory)
 const generator = join(directory, 'generator')
 const client = join(directory, 'typescript')
 

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { readContractDocument } from '../../shared/contract/contract.ts'
@@ -33,10 +33,9 @@ const PLAIN_ENV = Object.fromEntries(
 
 const directory = join(t.testdirName, 'integration')
 mkdirSync(directory)
-await run(process.execPath, ['deploy/clients/main.ts', '--directory', directory], {
-  cwd: ROOT,
-  env: PLAIN_ENV,
-})
+// Regression: a relative path led to two directories.
+const target = ['--directory', relative(ROOT, directory)]
+await run(process.execPath, ['deploy/clients/main.ts', ...target], { cwd: ROOT, env: PLAIN_ENV })
 const contract: { info: { version: string } } = JSON.parse(readContractDocument().json)
 const tarball = join(directory, `receivables-client-${contract.info.version}.tgz`)
 const installed = join(directory, 'node_modules', 'receivables-client')
