@@ -39,3 +39,15 @@ t.test('an interrupted creation is completed by the next', (t) => {
   for (const name of FILES) t.ok(readFileSync(join(directory, name), 'utf8').length >= 64, name)
   t.end()
 })
+
+// Regression: the password became a part of the address as it was.
+t.test('a password that exists already is encoded in its address', (t) => {
+  const password = `p@ s/%41é$"'\\#?+:x`
+  const directory = t.testdir({ database_password: `${password}\n`, redis_password: password })
+  t.equal(makeSecrets(directory), 0)
+  for (const name of ['database_url', 'redis_url']) {
+    const url = new URL(readFileSync(join(directory, name), 'utf8'))
+    t.equal(decodeURIComponent(url.password), password, name)
+  }
+  t.end()
+})
