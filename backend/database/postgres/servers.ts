@@ -28,15 +28,30 @@ export function parseServers(
   }
   // The driver does not support this parameter. Instead, primary.ts finds the server that accepts writes.
   parameters.delete('target_session_attrs')
-  const suffix = withQuery(path, parameters)
-  const [first = '', ...others] = hosts.split(',').map((host) => scheme + user + host + suffix)
+  const login = scheme + completeEncoding(user)
+  const suffix = withQuery(completeEncoding(path), parameters)
+  const [first = '', ...others] = hosts.split(',').map((host) => login + host.trim() + suffix)
   const servers = [first, ...others] as const
-  if (servers.some((server) => parseServer(server) === null)) {
+  if (servers.some((server) => !isUtf8(server) || parseServer(server) === null)) {
     throw new SettingsError([
       `${setting} is not a valid PostgreSQL URL. Write it as postgres://user:password@host/database, with special characters encoded as %XX`,
     ])
   }
   return servers
+}
+
+/** Encodes spaces, and each `%` that encodes nothing. Otherwise, the driver would not decode the rest of the URL. */
+function completeEncoding(part: string): string {
+  return part.replace(/%(?![\da-f]{2})/gi, '%25').replaceAll(' ', '%20')
+}
+
+function isUtf8(url: string): boolean {
+  try {
+    decodeURIComponent(url)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /**

@@ -5,7 +5,7 @@ import type { Reader, Transaction } from '../../../backend/database/database.ts'
 import { describeDatabase } from '../../../backend/database/open.ts'
 import { prepared } from '../../../backend/database/prepared.ts'
 import type { AuditRow } from '../../../backend/database/tables.ts'
-import { rejectsWith } from '../../fixtures/matches.ts'
+import { rejectsWith, throwsWith } from '../../fixtures/matches.ts'
 import { insertRow, openTestDatabase, readRowIds } from '../../fixtures/service/database.ts'
 import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
 import { connect, openTwoDatabases } from '../../fixtures/service/two-backends.ts'
@@ -54,6 +54,26 @@ t.test('parameters of the URL apply, but replace none of the service', async (t)
     .select([...names, 'acme.note'].map(setting))
     .executeTakeFirstOrThrow()
   t.strictSame(Object.values(row), ['receivables backend', '8s', 'on', 'a+b?c'])
+})
+
+t.test('a space or a % that is not encoded changes no other character of the URL', async (t) => {
+  // Regression: the driver decoded nothing, so that the password or the user was wrong.
+  const url = await newPostgresUrl(t)
+  const admin = await connect(t, url)
+  await admin.query('create role "a/b %" login superuser')
+  t.teardown(() => admin.query('drop role "a/b %"'))
+  const database = await openTestDatabase(t, { url: url.replace(/\/\/.*@/, '//a%2Fb %@') })
+  const row = await database.read
+    .selectFrom(sql`(select)`.as('one'))
+    .select(sql<string>`current_user`.as('user'))
+    .executeTakeFirstOrThrow()
+  t.equal(row.user, 'a/b %')
+  throwsWith(t, () => describeDatabase('postgres://a:%ff@host/b'), { message: /not a valid/ })
+  t.equal(
+    describeDatabase('postgres://a@one:1, two:2/b'),
+    'PostgreSQL, b at one:1 or two:2 as a',
+    'spaces after the commas between servers are ignored',
+  )
 })
 
 t.test('the URL of a socket may have a login', async (t) => {
