@@ -207,7 +207,19 @@ export function oneOf<const T extends string>(
 export function list<T>(inner: Setting<T>): Setting<readonly T[]> {
   return {
     ...inner,
-    parse: (value) => value.split(',').map((item) => inner.parse(item.trim())),
+    parse(value) {
+      const items = value.split(',')
+      return items.map((item) => {
+        try {
+          return inner.parse(item.trim())
+        } catch (error) {
+          if (items.length === 1) throw error
+          // The comma may belong to a generated secret.
+          const reason = messageOf(error)
+          throw new Error(`contains a comma, which separates values, and one of them ${reason}`)
+        }
+      })
+    },
   }
 }
 

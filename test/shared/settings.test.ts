@@ -62,6 +62,11 @@ t.test(
       /^APP_SECRET must have at least 32 char[^3]+$/,
     )
     assertRejected(
+      // Regression: a secret with a comma was rejected as if it were too short.
+      { APP_SECRET: `${GOOD},x` },
+      /^APP_SECRET contains a comma, which separates values, and one of them must have at least 32/,
+    )
+    assertRejected(
       { APP_SECRET_FILE: `${directory}/short`, APP_SECRET: GOOD },
       /^APP_SECRET_FILE and APP_SECRET are both set/,
     )
