@@ -39,7 +39,8 @@ export function describeDatabase(url: string, setting = 'DATABASE_URL'): string 
 export function sqlitePath(url: string, setting = 'DATABASE_URL'): string {
   const [, path = ''] = /^sqlite:(.+)$/.exec(url) ?? []
   if (path !== '' && path !== ':memory:') return resolve(path)
-  const urlWithoutPassword = url.replace(/\/\/.*@/, '//…@')
+  // The scheme may be missing, and the password may be a parameter.
+  const urlWithoutPassword = url.replace(/^([a-z+]+:\/\/)?.*@/is, '$1…@').replace(/\?.*/s, '?…')
   throw new SettingsError([
     `${setting} must be sqlite:/path/to/file.db or postgres://…, not ${urlWithoutPassword}`,
   ])

@@ -31,7 +31,13 @@ t.test('only the owner can access the database files and their directory', async
 })
 
 t.test('a database URL must name a SQLite file or a PostgreSQL server', async (t) => {
-  for (const url of ['mysql://user:password@host/db', 'sqlite:', 'sqlite::memory:', '/a/b.db']) {
+  for (const url of [
+    'mysql://user:password@host/db',
+    // Regression: the error contained the passwords of these two.
+    'user:password@host/db',
+    'mysql://host/db?password=x',
+    ...['sqlite:', 'sqlite::memory:', '/a/b.db'],
+  ]) {
     const error = await openDatabase({ url, log: SILENT, openedBy: 'backend' }).catch(String)
     matches(t, error, containing('DATABASE_URL must be sqlite:'))
     t.notMatch(error, 'password')
