@@ -32,7 +32,11 @@ export function parseServers(
   const suffix = withQuery(completeEncoding(path), parameters)
   const [first = '', ...others] = hosts.split(',').map((host) => login + host.trim() + suffix)
   const servers = [first, ...others] as const
-  if (servers.some((server) => !isUtf8(server) || parseServer(server) === null)) {
+  // After a `/` or `?` that is not encoded, a part of the password would be read as the database or a parameter.
+  const afterHosts = [path, ...parameters.keys()]
+  const hasLostLogin = user === '' && afterHosts.some((part) => part.includes('@'))
+  const isValid = (server: string) => isUtf8(server) && parseServer(server) !== null
+  if (hasLostLogin || !servers.every(isValid)) {
     throw new SettingsError([
       `${setting} is not a valid PostgreSQL URL. Write it as postgres://user:password@host/database, with special characters encoded as %XX`,
     ])

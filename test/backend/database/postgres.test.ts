@@ -68,7 +68,11 @@ t.test('a space or a % that is not encoded changes no other character of the URL
     .select(sql<string>`current_user`.as('user'))
     .executeTakeFirstOrThrow()
   t.equal(row.user, 'a/b %')
-  throwsWith(t, () => describeDatabase('postgres://a:%ff@host/b'), { message: /not a valid/ })
+  // Regression: with the second and the third, the service connected to port 1 of the host `a`.
+  for (const login of ['a:%ff', 'a:1/2', 'a:1?2']) {
+    const message = /not a valid PostgreSQL URL/
+    throwsWith(t, () => describeDatabase(`postgres://${login}@host/b`), { message }, login)
+  }
   t.equal(
     describeDatabase('postgres://a@one:1, two:2/b'),
     'PostgreSQL, b at one:1 or two:2 as a',
