@@ -18,7 +18,7 @@ export function parseServers(
   setting = 'DATABASE_URL',
 ): readonly [string, ...string[]] {
   const [, scheme = '', user = '', hosts = '', rest = ''] =
-    /^(postgres(?:ql)?:\/\/)([^@/?#]*@)?([^/?#]*)(.*)$/s.exec(url) ?? []
+    /^(postgres(?:ql)?:\/\/)([^/?#]*@)?([^/?#]*)(.*)$/s.exec(url) ?? []
   const [path, parameters] = splitQuery(rest)
   const attributes = parameters.get('target_session_attrs') ?? 'read-write'
   if (!ATTRIBUTES.includes(attributes)) {

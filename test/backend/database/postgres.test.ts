@@ -56,18 +56,20 @@ t.test('parameters of the URL apply, but replace none of the service', async (t)
   t.strictSame(Object.values(row), ['receivables backend', '8s', 'on', 'a+b?c'])
 })
 
-t.test('a space or a % that is not encoded changes no other character of the URL', async (t) => {
-  // Regression: the driver decoded nothing, so that the password or the user was wrong.
+t.test('a space, a % and an @ of a login need not be encoded', async (t) => {
+  // Regression: the driver decoded nothing, and an @ ended the login for all servers but the first. The first of these
+  // two servers does not exist.
   const url = await newPostgresUrl(t)
   const admin = await connect(t, url)
-  await admin.query('create role "a/b %" login superuser')
-  t.teardown(() => admin.query('drop role "a/b %"'))
-  const database = await openTestDatabase(t, { url: url.replace(/\/\/.*@/, '//a%2Fb %@') })
+  await admin.query('create role "a@b/c %" login superuser')
+  t.teardown(() => admin.query('drop role "a@b/c %"'))
+  const twoServers = url.replace(/\/\/.*@/, '//a@b%2Fc %@127.0.0.1:1,')
+  const database = await openTestDatabase(t, { url: twoServers })
   const row = await database.read
     .selectFrom(sql`(select)`.as('one'))
     .select(sql<string>`current_user`.as('user'))
     .executeTakeFirstOrThrow()
-  t.equal(row.user, 'a/b %')
+  t.equal(row.user, 'a@b/c %')
   // Regression: with the second and the third, the service connected to port 1 of the host `a`.
   for (const login of ['a:%ff', 'a:1/2', 'a:1?2']) {
     const message = /not a valid PostgreSQL URL/
