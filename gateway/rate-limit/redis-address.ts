@@ -39,6 +39,7 @@ export type RedisAddress = RedisLogin & {
 const SERVER_PORT = 6379
 const SENTINEL_PORT = 26379
 const ENCODE_PASSWORD = 'must encode special characters of its password as %XX, such as / as %2F'
+const NAME_PATH = 'must name a path: unix:///run/redis.sock'
 /** The class `URL` of Node.js cannot parse several hosts with their ports. */
 const URL_FORM =
   /^(?<scheme>[a-z+-]+):\/\/(?:(?<username>[^:@/?]*)(?::(?<password>[^@/?]*))?@)?(?<hosts>[^/?@]*)(?<path>\/[^?]*)?(?:\?(?<query>.*))?$/
@@ -66,7 +67,7 @@ export function parseRedisAddress(text: string): RedisAddress {
     case 'unix':
     case 'redis+unix': {
       rejectUnknownOptions(options, ['db', 'username', 'password'])
-      if (hosts !== '' || path === '') throw new Error('must name a path: unix:///run/redis.sock')
+      if (hosts !== '' || path === '') throw new Error(NAME_PATH)
       if (username !== undefined) {
         throw new Error('must name a user of a Unix socket as options: ?username=user&password=…')
       }
@@ -108,6 +109,7 @@ export function parseRedisAddress(text: string): RedisAddress {
 function splitUrl(text: string): Partial<Record<string, string>> {
   const groups = URL_FORM.exec(text)?.groups
   if (groups === undefined) {
+    if (/^(?:redis\+)?unix:/.test(text)) throw new Error(NAME_PATH)
     throw new Error(
       'must be an address such as redis://host:6379, with special characters encoded as %XX',
     )

@@ -64,6 +64,7 @@ t.test('an error names the mistake, and never the password', async (t) => {
     // Regression: the gateway did not log in.
     ['redis://canary@host', /must have a password for its user/],
     ['unix://host/run/redis.sock', /must name a path/],
+    ['unix:/run/redis.sock', /must name a path: unix:\/\/\//],
     ['unix://gw:canary@/run/redis.sock', /must name a user of a Unix socket as options/],
     ['redis-sentinel://gw:canary@s1', /must name the master/],
     ['redis-sentinel://gw:canary@s1/main/3', /must name the database as an option/],
