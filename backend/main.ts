@@ -31,6 +31,12 @@ const DRAIN_RESERVE_MS = 2_000
 /** Late enough that rendering does not delay the calls that waited while the backend started. */
 const RENDER_DOCS_AFTER_MS = 30_000
 
+/** Throws `SettingsError` if the URL is invalid. */
+function describeDirectUrl(url: string | undefined): string[] {
+  if (url === undefined) return []
+  return [`Migrations and exports use ${describeDatabase(url, 'DATABASE_DIRECT_URL')}.`]
+}
+
 await runProcess({
   name: 'backend',
   description:
@@ -42,6 +48,7 @@ await runProcess({
   reloadable: ['GATEWAY_SECRET', 'KEY_PEPPER'],
   check: (settings) => [
     `The database is ${describeDatabase(databaseUrl(settings))}.`,
+    ...describeDirectUrl(settings.DATABASE_DIRECT_URL),
     describeMail(settings),
   ],
   async start(settings, log) {

@@ -144,6 +144,12 @@ t.test('a missing or invalid setting prevents the start, and the error names it'
     code: 2,
     stderr: /DATABASE_URL must be/,
   })
+  // Regression: only the start failed, and was repeated, because its exit code was 1.
+  const direct = { DATABASE_URL: 'postgres://h/d', DATABASE_DIRECT_URL: 'postgres://u:p/w@h/d' }
+  matches(t, await start(environment(t, direct)), {
+    code: 2,
+    stderr: /DATABASE_DIRECT_URL is not a valid/,
+  })
   const mail = { SMTP_URL: 'smtp://us:hunter2@mx.acme.nl/x', MAIL_FROM: 'nobody' }
   matches(t, await start(environment(t, mail)), {
     code: 2,
