@@ -228,9 +228,16 @@ function nameOf(header: string | undefined): string {
   return header === undefined || header === '' ? 'a column without a header' : shown(header)
 }
 
-/** JSON escapes terminal control sequences, which a cell may contain. */
+/**
+ * JSON escapes terminal control sequences, which a cell may contain. Characters that are never shown, such as marks of
+ * the writing direction, are escaped too: otherwise, a date with such a mark would look like a valid one.
+ */
 function shown(cell: string): string {
-  return JSON.stringify(cell.slice(0, 80)).slice(1, -1)
+  const json = JSON.stringify(cell.slice(0, 80)).slice(1, -1)
+  return json.replace(
+    /\p{Default_Ignorable_Code_Point}/gu,
+    (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`,
+  )
 }
 
 /** These rules are created only once, because creating a rule takes longer than checking a value with it. */

@@ -57,6 +57,12 @@ t.test('amounts are parsed exactly, with the decimal places of the currency', as
   }
 })
 
+t.test('an error shows characters that are otherwise invisible', async (t) => {
+  // Regression: the error quoted a date that looked valid.
+  const rows = `${HEADER}\n1,C-1,\u200e1/2/2013,1/9/2013,5.00,\n`
+  await rejectsWith(t, read(rows), /InvoiceDate "\\u\{200e\}1\/2\/2013" must be a date that exists/)
+})
+
 t.test('a formatted amount is parsed to the same amount', async (t) => {
   const cents = fc.integer({ min: 1, max: 999_999_999_999 })
   fc.assert(
