@@ -128,7 +128,9 @@ export function describeSettings(
       const path = secret && trimmedValue(fileVariableOf(name), environment)
       if (path) return `${name}=[read from ${path}]`
       const text = trimmedValue(name, environment) ?? fallback ?? ''
-      return `${name}=${secret && text !== '' ? '[set]' : text}`
+      // The address of a collector may contain a user and a password.
+      const shown = text.replace(/:\/\/[^/?#]*@/, '://[set]@')
+      return `${name}=${secret && text !== '' ? '[set]' : shown}`
     })
     .join('\n')
 }

@@ -74,6 +74,11 @@ t.test(
   },
 )
 
+t.test('a password in an address is not shown', async (t) => {
+  const schema = { APP_URL: httpUrl('An address.') }
+  t.equal(describeSettings(schema, { APP_URL: 'http://u:p@a/b@c' }), 'APP_URL=http://[set]@a/b@c')
+})
+
 t.test('an IPv6 address to listen on may have brackets', async (t) => {
   // Regression: the process looked the address with its brackets up as a name, and did not start.
   const { parse } = host('A host.')
