@@ -184,11 +184,12 @@ function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDeta
 
 /**
  * Returns the number in upper case and without spaces; undefined if it is invalid. A number that looks like an IBAN
- * must have correct check digits.
+ * must have correct check digits, also if it was copied with hyphens or with the word IBAN.
  */
 function parseAccountNumber(entered: string): string | undefined {
   const number = entered.toUpperCase().replace(/\s/g, '')
-  if (looksLikeIban(number)) return isIban(number) ? number : undefined
+  const bare = number.replace(/^IBAN:?/, '').replaceAll('-', '')
+  if (looksLikeIban(bare)) return isIban(bare) ? bare : undefined
   return /^[A-Z0-9][A-Z0-9-]{3,33}$/.test(number) ? number : undefined
 }
 

@@ -16,10 +16,14 @@ const BANK_DETAILS = {
 t.test('a reminder says how to pay in each currency that has payment details', async (t) => {
   const { engine, logInAdmin } = await startEngineWithUsers(t)
   const ada = await logInAdmin()
-  matches(t, await ada.send('POST', PATH, { ...BANK_DETAILS, bank_code: 'ABNANL2A' }), {
-    status: 200,
-    json: { object: 'payment_details', currency: 'EUR', account_number: IBAN, payment_link: null },
-  })
+  for (const account_number of ['IBAN: NL91-ABNA-0417-1643-00', BANK_DETAILS.account_number]) {
+    const details = { ...BANK_DETAILS, account_number, bank_code: 'ABNANL2A' }
+    const stored = { currency: 'EUR', account_number: IBAN, payment_link: null }
+    matches(t, await ada.send('POST', PATH, details), {
+      status: 200,
+      json: { object: 'payment_details', ...stored },
+    })
+  }
   const link = { currency: 'usd', payment_link: 'https://pay.acme.nl/?a=1&b=2' }
   t.equal((await ada.send('POST', PATH, link)).status, 200)
   const debtor = await engine.createDebtor()
@@ -53,9 +57,12 @@ t.test('each error is shown beside its field, and nothing is saved', async (t) =
     t.equal(status, 422)
     return (json['errors'] as { pointer: string }[]).map(({ pointer }) => pointer)
   }
-  t.strictSame(await faults({ ...BANK_DETAILS, account_number: 'NL92ABNA0417164300' }), [
-    '/account_number',
-  ])
+  // Regression: the check digits of the second and the third were not verified.
+  const wrong = 'NL92ABNA0417164300'
+  for (const account_number of [wrong, 'NL92-ABNA-0417-1643-00', `IBAN ${wrong}`]) {
+    const details = { ...BANK_DETAILS, account_number }
+    t.strictSame(await faults(details), ['/account_number'], account_number)
+  }
   t.strictSame(await faults({ ...BANK_DETAILS, account_holder: ' ' }), ['/account_holder'])
   t.strictSame(await faults({ currency: 'EUR' }), ['/account_number'])
   t.strictSame(await faults({ currency: 'EUR', bank_name: 'ABN' }), ['/account_number'])
