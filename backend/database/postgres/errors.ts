@@ -98,3 +98,11 @@ function columnsOf({ table = '', detail = '' }: DatabaseError): string[] {
   const [, names = ''] = /\(([^()]*)\)=\(/.exec(detail) ?? []
   return names.split(', ').map((name) => `${table}.${name}`)
 }
+
+/** Returns why no session could be opened. The driver's own text about a missing password is unclear. */
+export function connectFailureOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error)
+  return /password must be a (?:non-empty )?string/i.test(message)
+    ? 'the server requires a password, and the address has none'
+    : message
+}

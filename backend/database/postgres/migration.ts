@@ -6,7 +6,7 @@ import type { MigrationProgress } from '../migrating/progress.ts'
 import type { MigrationTarget } from '../migrating/target.ts'
 import { type PrepareOptions, prepareSchema } from '../migrations.ts'
 import { query } from './connection.ts'
-import { errorKindOf } from './errors.ts'
+import { connectFailureOf, errorKindOf } from './errors.ts'
 import { kyselyOnConnection, textByCodePoint } from './kysely.ts'
 import {
   addColumn,
@@ -56,10 +56,7 @@ export async function migrateServer(
   options: PrepareOptions,
 ): Promise<readonly string[]> {
   const client = await connectAlone(url, name).catch((error: unknown) => {
-    throw new Error(
-      `The database cannot be reached: ${error instanceof Error ? error.message : error}`,
-      { cause: error },
-    )
+    throw new Error(`The database cannot be reached: ${connectFailureOf(error)}`, { cause: error })
   })
   try {
     await checkServer(client)

@@ -12,6 +12,7 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { Logger } from '../../../shared/process/log.ts'
+import { connectFailureOf } from './errors.ts'
 import { configFor, describeServer } from './servers.ts'
 
 /**
@@ -324,6 +325,6 @@ async function awaitsStandby(client: pg.Client): Promise<boolean> {
 }
 
 function describeFailure({ url, state, failure }: Server): string {
-  const reason = failure instanceof Error ? failure.message : String(failure)
-  return `${describeServer(url)} ${state === undefined ? reason : 'is in recovery'}`
+  const reason = state === undefined ? connectFailureOf(failure) : 'is in recovery'
+  return `${describeServer(url)} ${reason}`
 }

@@ -1,4 +1,5 @@
 // Behavior when PostgreSQL servers stop, start or no longer respond, and when connections break before a reply.
+import { readFileSync, writeFileSync } from 'node:fs'
 import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
@@ -313,6 +314,29 @@ t.test(
     t.notMatch(error, /hidden/)
   },
 )
+
+t.test('an error says that a password is missing', async (t) => {
+  // Regression: it said only "SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string".
+  const url = await createDatabase()
+  const admin = await connect(t, url.href)
+  await admin.query("create role with_password login password 'x'")
+  const { rows } = await admin.query<{ hba_file: string }>('show hba_file')
+  const file = rows[0]?.hba_file ?? ''
+  const rules = readFileSync(file, 'utf8')
+  writeFileSync(file, `host all with_password all scram-sha-256\n${rules}`)
+  await admin.query('select pg_reload_conf()')
+  url.username = 'with_password'
+  for (const password of ['', ':']) {
+    const address = url.href.replace('@', `${password}@`)
+    const outcome = () =>
+      openDatabase({ url: address, log: SILENT, openedBy: 'operator' }).then(
+        (database) => database.close(),
+        String,
+      )
+    // The server reads the file some time after the statement.
+    await until(async () => /requires a password/.test(String(await outcome())), 'the error')
+  }
+})
 
 // Regression: a backend whose clock was 40 days ahead deleted every stored response, event and session. Gateways did
 // not use this backend, but its background work continued.
