@@ -36,7 +36,7 @@ const ADDRESSES = {
   type: 'string',
   value: 'A,…',
   description:
-    'The IP addresses or networks (CIDR) that calls with the key may come from. The value none allows any address.',
+    'The IP addresses or networks (CIDR) that calls with the key may come from. The value “none” removes this restriction.',
 } as const
 
 export const keyCommands: readonly Command[] = [
@@ -215,7 +215,7 @@ export const keyCommands: readonly Command[] = [
   }),
 ]
 
-/** Throws `UsageError`. An absent option has no member in the result; `none` allows any address. */
+/** Throws `UsageError`. An absent option has no member in the result; `none` removes the restriction. */
 function readRestrictions(options: {
   readonly 'expires-at'?: string | undefined
   readonly addresses?: string | undefined

@@ -93,7 +93,8 @@ function keysOf<K extends string>(members: Readonly<Record<K, unknown>>): readon
 
 function startPage(pages: readonly Page[]): Page {
   const title = 'Receivables API'
-  const summary = 'Read customers and invoices, record payments, read the log of reminders.'
+  const summary =
+    'Create and read customers and invoices, record payments, read the log of reminders and replies.'
   const main = html`${renderHeading({ depth: 1, id: 'receivables-api', text: title })}
 <p class="lead">${summary}</p>
 <ul class="cards">

@@ -6,9 +6,10 @@ export interface TextRange {
 
 /**
  * Returns the range of the lower-case texts that begin with the prefix. In contrast to `like`, a condition with a range
- * can always use an index of the column. The range ends with the last code point of Unicode, which sorts after all
- * others. In lower case, a sigma at the end of a word is `ς`, which directly precedes `σ` in Unicode. The prefix may
- * end within a word, so the range contains the texts with either letter.
+ * can always use an index of the column. The range ends before the prefix followed by the last code point of Unicode,
+ * which sorts after all others. A sigma at the end of the prefix may be within a word of the text. It is then `σ` in
+ * the text, but `ς` in the prefix, because lower-casing turns a sigma at the end of a word into `ς`. In Unicode, `ς`
+ * directly precedes `σ`, so the range contains the texts with either letter.
  */
 export function prefixRange(prefix: string): TextRange {
   const stem = prefix.replace(/[ςσ]$/, '')

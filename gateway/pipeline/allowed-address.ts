@@ -10,10 +10,10 @@ export interface AddressCheck {
   addressOf(head: RequestHead, call: Call): string
   isAllowed(key: KnownKey, head: RequestHead, call: Call): boolean
   /**
-   * Checks the address against a key that is not outdated: the result of a look-up that began at or after `since`
-   * (`performance.now()`), by default the arrival of the call. Resolves with this key. Rejects with `Problem` as
-   * `Authenticator.confirm` does, and with 403 if the address is not allowed. The headers of the 403 show the current
-   * limit of the key.
+   * Checks the address against a key that is not outdated: the result of a look-up that began at or after `since`,
+   * a time of `performance.now()`. The default is the arrival of the call. Resolves with this key. Rejects with
+   * `Problem` as `Authenticator.confirm` does, and with 403 if the address is not allowed. The headers of the 403 show
+   * the current limit of the key.
    */
   confirm(digest: string, head: RequestHead, call: Call, since?: number): Promise<KnownKey>
 }
@@ -38,7 +38,7 @@ export function createAddressCheck(
       const key = await authenticator.confirm(digest, since)
       call.keyForLimitHeaders = key
       if (isAllowed(key, head, call)) return key
-      // If the call was counted, its response shows the current limit of the key.
+      // `confirm` also runs after the call was counted, e.g. when the backend has rejected the principal.
       updateLimitOfAllowance(call, key)
       throw addressNotAllowed()
     },

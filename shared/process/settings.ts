@@ -128,7 +128,7 @@ export function describeSettings(
       const path = secret && trimmedValue(fileVariableOf(name), environment)
       if (path) return `${name}=[read from ${path}]`
       const text = trimmedValue(name, environment) ?? fallback ?? ''
-      // The address of a collector may contain a user and a password.
+      // An address, e.g. that of the OpenTelemetry collector, may contain a user and a password.
       const shown = text.replace(/:\/\/[^/?#]*@/, '://[set]@')
       return `${name}=${secret && text !== '' ? '[set]' : shown}`
     })

@@ -26,7 +26,7 @@ export class PostgresWriters {
   /** The number of connections that may be used or opened now. */
   #free: number
   /** The number of open connections that transactions use. */
-  #busy = 0
+  #openInUse = 0
   /** The number of connections that each account uses or opens at present. An account that has none has no entry. */
   readonly #used = new Map<AccountId, number>()
   /** For each waiting transaction, the function that opens or reuses a connection for it. */
@@ -39,6 +39,7 @@ export class PostgresWriters {
     this.#collapsingLog = createCollapsingLog(options.log)
   }
 
+  /** `busy` includes connections that are still being opened. */
   get activity(): { readonly busy: number; readonly idle: number; readonly waiting: number } {
     const { totalCount, idleCount: idle } = this.#pool
     return { busy: totalCount - idle, idle, waiting: this.#waiting.length }
@@ -88,9 +89,9 @@ export class PostgresWriters {
     await this.#pool.end()
   }
 
-  /** The pool's `totalCount` is not used, because it includes connections that are still being opened. */
+  /** The number of open connections. The pool's `totalCount` also includes connections that are still being opened. */
   get #openConnections(): number {
-    return this.#busy + this.#pool.idleCount
+    return this.#openInUse + this.#pool.idleCount
   }
 
   #serve(): void {
@@ -104,12 +105,12 @@ export class PostgresWriters {
     this.#used.set(accountId, (this.#used.get(accountId) ?? 0) + 1)
     try {
       const client = await this.#pool.connect()
-      this.#busy++
+      this.#openInUse++
       return {
         client,
         release: (isBroken) => {
           client.release(isBroken)
-          this.#busy--
+          this.#openInUse--
           this.#decreaseUsed(accountId)
           this.#addFree()
         },

@@ -1,10 +1,10 @@
 /**
  * Readers of one SQLite file. The round trip to SQLite's thread takes several times as long as a small read, and the
  * transfer of each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text of
- * arrays (with the names of the columns, the JSON would be twice as long). Reads of one turn of the event loop with the
- * same SQL text are sent as one statement. This statement receives the parameters of all reads as JSON and runs the
- * query once for all reads with equal parameters. For pages of lists, it contains one subquery for each different page
- * instead.
+ * arrays (with the names of the columns, the JSON would be twice as long). Reads with the same SQL text that wait at
+ * the same time, e.g. those of one turn of the event loop, are sent as one statement. This statement receives the
+ * parameters of all reads as JSON and runs the query once for all reads with equal parameters. For pages of lists, it
+ * contains one subquery for each different page instead.
  */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
@@ -57,8 +57,8 @@ interface SqliteReadersOptions {
   /** Called before each read. Throws inside a transaction, which must not read through these connections. */
   readonly assertUsable?: () => void
   /**
-   * The maximum number of reads in one statement; 16 by default. It bounds how long the first of them waits for the
-   * last, and how long other reads wait for a connection.
+   * The maximum number of reads in one statement; 16 by default. All of them get their results when the last one has
+   * run, so the maximum bounds this time, and how long other reads wait for a connection.
    */
   readonly readsMax?: number
 }
@@ -170,13 +170,13 @@ export class SqliteReaders implements DatabaseConnection {
   async #query(reader: ReaderConnection, sql: string, isPage: boolean, reads: readonly Read[]) {
     const { distinct, distinctIndexes } = distinctReads(reads.map(({ parameters }) => parameters))
     const [first = []] = distinct
-    // The statement is reused for reads with the same `count`. A statement for pages contains a subquery for each page,
-    // so `count` is the number of pages. Any other statement serves one read (1), or any larger number of reads (2).
-    const count = isPage ? distinct.length : Math.min(distinct.length, 2)
+    // The statement is reused for reads with the same `variant`. A statement for pages contains a subquery for each
+    // page, so this is the number of pages. Any other statement takes one list of parameters (1) or several (2).
+    const variant = isPage ? distinct.length : Math.min(distinct.length, 2)
     const { sql: text, toRow } =
-      this.#statements.get(cacheKey(sql, count)) ??
-      (await this.#makeStatement(reader, sql, isPage, count, first))
-    const parameters = isPage || count === 1 ? distinct.flat() : [JSON.stringify(distinct)]
+      this.#statements.get(cacheKey(sql, variant)) ??
+      (await this.#makeStatement(reader, sql, isPage, variant, first))
+    const parameters = isPage || variant === 1 ? distinct.flat() : [JSON.stringify(distinct)]
     const { rows } = await reader.executeQuery<Record<string, string>>(
       CompiledQuery.raw(text, parameters),
     )
@@ -189,14 +189,14 @@ export class SqliteReaders implements DatabaseConnection {
   }
 
   /**
-   * Makes the statement that returns the rows as JSON. `count` is the number of pages in the statement; for other
-   * reads, 1 means the parameters of one read, and 2 means those of several.
+   * Makes the statement that returns the rows as JSON. `variant` is the number of pages in the statement; for
+   * other reads, 1 means one list of parameters, and 2 means several.
    */
   async #makeStatement(
     reader: ReaderConnection,
     sql: string,
     isPage: boolean,
-    count: number,
+    variant: number,
     parameters: readonly unknown[],
   ): Promise<Statement> {
     const columns = await columnsOf(reader, sql, parameters)
@@ -207,16 +207,16 @@ export class SqliteReaders implements DatabaseConnection {
       jsonOf(sql.replace(/\?(\d+)/g, (_, n) => parameterOf(Number(n))))
     let text = jsonOf(sql)
     if (isPage) {
-      const pages = Array.from({ length: count }, (_, page) =>
+      const pages = Array.from({ length: variant }, (_, page) =>
         withParameters((n) => `?${page * parameters.length + n}`),
       )
       text = `select ${pages.map((page, at) => `(${page}) as page_${at}`)}`
-    } else if (count > 1) {
+    } else if (variant > 1) {
       const together = withParameters((n) => `(params.value ->> ${n - 1})`)
       text = `select (${together}) as found from json_each(?) as params`
     }
     const statement = { sql: text, toRow: compileRow<unknown[]>(columns, (at) => `values[${at}]`) }
-    this.#statements.set(cacheKey(sql, count), statement)
+    this.#statements.set(cacheKey(sql, variant), statement)
     return statement
   }
 }
