@@ -36,10 +36,10 @@ const INCOMPLETE =
 const ABANDONED_MS = 12 * 3_600_000
 
 /**
- * Creates the file `path`, and resolves with the number of its bytes. `write` receives the path of an empty file that
- * only its owner can read, and fills it; then this file gets the name `path`. If `write` throws, or SIGINT, SIGTERM or
- * SIGHUP ends the process, no file remains. Before that, removes the incomplete files that killed processes have left
- * in the same directory, and reports these files to `stderr`.
+ * First removes the incomplete files that killed processes have left in the same directory, and reports them to
+ * `stderr`. Then creates the file `path`, and resolves with the number of its bytes: `write` receives the path of an
+ * empty file that only its owner can read, and fills it; then this file gets the name `path`. If `write` throws, or
+ * SIGINT, SIGTERM or SIGHUP ends the process, no file remains.
  */
 export async function createFile(
   path: string,

@@ -94,7 +94,7 @@ async function findResumePoint(from: Database, to: Database, shape: TableShape) 
   const expected = last === undefined ? 0 : await count(from, shape, last)
   if (done !== expected) {
     throw new Error(
-      `Up to the last record that was copied, ${shape.name} has ${done} records in the target, but ${expected} in the source. Copy to an empty database.`,
+      `The target has ${done} records in ${shape.name} where the source has ${expected} up to the last record of the target. Copy to an empty database.`,
     )
   }
   return { last, done, total: await count(from, shape) }

@@ -45,7 +45,8 @@ function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceCha
   // Only the pause that follows a payment is ended. Active chasing continues, and a decision of a person remains in
   // force.
   if (holdOf(invoice).chasing_hold !== PAYMENT_RECEIVED) return { status }
-  // While the invoice is disputed, the pause is only stored, and deleting it has no other effect.
+  // While the invoice is disputed, the dispute blocks chasing. The pause is then deleted so that it does not apply
+  // after the dispute, and nothing else changes.
   if (invoice.disputed_at !== null) return { status, ...NO_HOLD }
   return { status, chasing_next_stage: null, ...chasingFieldsFor(NO_HOLD, now) }
 }

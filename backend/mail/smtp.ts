@@ -44,7 +44,7 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
       resolve(result)
     }
     const fail = (error: SmtpError) => settle(resultOf(error, hasStarted))
-    const onDeadline = () => {
+    const settleOrWait = () => {
       clearTimeout(timer)
       if (!hasStarted) settle(notStarted(signal))
       else if (performance.now() > replyBy) {
@@ -52,20 +52,20 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
           outcome: 'unknown',
           detail: 'the server did not confirm that it accepted the text',
         })
-      } else timer = setTimeout(onDeadline, replyBy - performance.now() + 1)
+      } else timer = setTimeout(settleOrWait, replyBy - performance.now() + 1)
     }
     const shortenWait = () => {
       replyBy = Math.min(replyBy, performance.now() + DRAINED_REPLY_MS_MAX)
-      onDeadline()
+      settleOrWait()
     }
-    let timer = setTimeout(onDeadline, startWithinMs)
+    let timer = setTimeout(settleOrWait, startWithinMs)
     signal.addEventListener('abort', shortenWait)
 
     // nodemailer reads this stream once the server has accepted `DATA`.
     const text = new Readable({
       read() {
         if (hasStarted) return
-        if (performance.now() > startBy || signal.aborted) return onDeadline()
+        if (performance.now() > startBy || signal.aborted) return settleOrWait()
         hasStarted = true
         this.push(raw)
         this.push(null)

@@ -23,8 +23,10 @@ export class Rejection extends Error {
 
 /** With the waits between them, these attempts take about four minutes if every connection fails immediately. */
 const ATTEMPTS_MAX = 12
-const WAIT_MIN_MS = 100
-const WAIT_MAX_MS = 60_000
+/** Half of the mean wait after the first attempt. */
+const BACKOFF_MIN_MS = 100
+/** The maximum of the mean wait. The random factor then makes a wait up to half as long again. */
+const BACKOFF_MEAN_MAX_MS = 60_000
 /** Longer than any response of the service takes, so that the service times out first. */
 const RESPONSE_TIMEOUT_MS = 30_000
 
@@ -56,7 +58,8 @@ export function createClient(url: string, key: string): Client {
         throw new Error(`${path}: ${reason}, after ${attempts} attempts. Run the program again.`)
       // At the hourly limit, Retry-After is the time until the limit allows calls again: up to an hour.
       const retryAfterMs = Number(response?.retryAfter ?? 0) * 1000
-      const backoffMs = Math.min(WAIT_MIN_MS * 2 ** attempts, WAIT_MAX_MS) * (0.5 + Math.random())
+      const backoffMs =
+        Math.min(BACKOFF_MIN_MS * 2 ** attempts, BACKOFF_MEAN_MAX_MS) * (0.5 + Math.random())
       await wait(retryAfterMs || backoffMs)
     }
   }

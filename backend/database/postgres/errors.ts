@@ -103,6 +103,6 @@ function columnsOf({ table = '', detail = '' }: DatabaseError): string[] {
 export function connectFailureOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
   return /password must be a (?:non-empty )?string/i.test(message)
-    ? 'the server requires a password, and the address has none'
+    ? 'the server requires a password, and the URL of the database contains none'
     : message
 }

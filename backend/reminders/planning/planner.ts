@@ -130,7 +130,8 @@ export function planDebtor(debtor: DebtorToPlan, now: Date): Plan {
   })
   const planTimes = nextSteps.flatMap(({ invoice, next, pausedUntil }) => {
     if (pausedUntil !== undefined) return [pausedUntil.getTime()]
-    // An invoice that is due, but not planned, is planned after the message that is now scheduled has been sent.
+    // If the next stage of an invoice is due, but no message is planned for it, it is planned after the message that is
+    // now scheduled has been sent.
     return next === undefined || planned.has(invoice.id) || next.slot <= now
       ? []
       : [next.slot.getTime()]
@@ -260,7 +261,9 @@ function nextStageOf({ sentOrPlannedStages, chasing_stage: stage }: InvoiceToPla
   return last === undefined ? (stage ?? 'friendly') : stageAfter(last)
 }
 
-/** Groups the due invoices into messages: one for final, one for firm, and one for all other stages. */
+/**
+ * Groups the invoices whose next stage is due into messages: one for final, one for firm, and one for all other stages.
+ */
 function groupDue(due: readonly NextStep[], debtor: DebtorToPlan): PlannedMessage[] {
   const groups = Map.groupBy(due, ({ next }) =>
     next !== undefined && needsApproval(next.stage) ? next.stage : 'routine',
@@ -279,7 +282,7 @@ function groupDue(due: readonly NextStep[], debtor: DebtorToPlan): PlannedMessag
       next === undefined ? [] : [{ id: invoice.id, stage: next.stage }],
     )
     const stage = highestStage(invoices.map((invoice) => invoice.stage))
-    // The next messages about due invoices have the same slot: the first one from now on, after the daily cap.
+    // All these invoices have the same slot: the first one from now on that the daily cap allows.
     return [{ stage, invoices, scheduledFor: first.next.slot }]
   })
 }
@@ -297,7 +300,10 @@ function approvalBlockOf(stage: LadderStage): string | null {
   return needsApproval(stage) ? 'awaiting_approval' : null
 }
 
-/** Returns the time since which the next stage has been due, as the invoice shows it. A late plan keeps this time. */
+/**
+ * Returns the time that the invoice shows for its next stage if this time has passed: a late run keeps it, instead of the
+ * new slot.
+ */
 function dueSince({ chasing_next_action_at: at }: InvoiceToPlan, now: Date): Date | undefined {
   return at !== null && at <= now.toISOString() ? new Date(at) : undefined
 }

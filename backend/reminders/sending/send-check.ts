@@ -30,7 +30,7 @@ import { markSent } from './mark-sent.ts'
 import { ensureText, readMessageHtml, showsOutdatedPaymentDetails, writeText } from './text.ts'
 import {
   lockWaitingMessage,
-  recordInterruptedHandOver,
+  recordHandOverIfInterrupted,
   situationOf,
   type WaitingMessage,
 } from './waiting-message.ts'
@@ -71,7 +71,7 @@ export async function runSendCheck(
     await replanDebtor(tx, message.account_id, message.debtor_id, now)
     return undefined
   }
-  const waiting = await recordInterruptedHandOver(tx, locked, now)
+  const waiting = await recordHandOverIfInterrupted(tx, locked, now)
   if (waiting === undefined) return undefined
   const situation = await situationOf(tx, waiting, now)
   // Users can approve messages of sample data, to try out approvals. The safety rail `demo` blocks such a message only
@@ -82,7 +82,12 @@ export async function runSendCheck(
   if (isOutdated(situation)) return cancel(tx, waiting, 'the content is outdated', now)
   if (isLateCourtesy(waiting, now)) return cancel(tx, waiting, 'the due date has passed', now)
   if (isExcluded(waiting))
-    return cancel(tx, waiting, 'the account no longer sends reminders about an invoice', now)
+    return cancel(
+      tx,
+      waiting,
+      'an invoice fell due before the date from which the account sends reminders',
+      now,
+    )
   if (awaitsApproval) return requestApproval(tx, deps, waiting, now)
   if (await showsOutdatedPaymentDetails(tx, waiting, waiting.reminder.payment_digest)) {
     return cancel(tx, waiting, 'the payment details in the text are outdated', now)
@@ -115,8 +120,9 @@ async function suppress(
   } as const
   await changeMessage(tx, message, change, `${reason}: ${detail}${maybeSent}`, now)
   const { message: _, ...withoutMessage } = situation
-  // If the next message would be blocked for the same reason, the invoices show the reason. The planner then waits
-  // until the reason no longer applies. Money on account blocks only the invoices that it covers in full.
+  // If the same reason would also block a new message to the debtor, the reason is stored in the invoices, and the
+  // planner plans no message about them until the reason no longer applies. Money on account blocks only the invoices
+  // that it covers in full.
   const blockedIds =
     reason === 'credit_on_account'
       ? coveredInFull(situation.message)
@@ -287,7 +293,7 @@ async function findDelay(
 
 /**
  * Whether another reminder to the debtor is being sent. Its outcome decides whether this message may be sent today.
- * The wait is not logged, because it usually ends within a minute or two.
+ * The wait is not recorded in the history of the message, because it usually ends within a minute or two.
  */
 async function isAnotherBeingSent(
   tx: Transaction,

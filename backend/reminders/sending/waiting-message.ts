@@ -102,7 +102,7 @@ export async function recordPossibleArrival(
  * If an earlier worker started the hand-over and ended before it recorded the result, records that the outcome is
  * unknown. Returns the message, with this change if it was made, or undefined if the message must not be sent again.
  */
-export async function recordInterruptedHandOver(
+export async function recordHandOverIfInterrupted(
   tx: Transaction,
   waiting: WaitingMessage,
   now: Date,

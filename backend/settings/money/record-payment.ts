@@ -170,12 +170,13 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
   }
   const checked = validateBody(paymentBody, body, loaded.today)
   const payment = newPayment(checked)
-  // A body of the API cannot contain this target: with `debtor_id`, the account's setting `apply_credit` decides about
-  // the allocation.
+  // The API has no target `oldest_first`: with `debtor_id`, the account's setting `apply_credit` decides about the
+  // allocation. The target is therefore set here, after the body was checked.
   const target = { kind: 'oldest_first', debtorId: loaded.debtorId } as const
   return {
     ...payment,
-    // The form has no field `allow_overpayment`, so the errors of invoices that would be overpaid must not propose it.
+    // Undefined rejects an overpayment, as false does, but the error then does not propose `allow_overpayment`, a field
+    // that the form does not have.
     allowOverpayment: undefined,
     // The form promises that the unallocated part of the payment stays on account, whatever the account's setting
     // `apply_credit` is. If `put_to` is omitted, which only scripts can do, this setting decides.
