@@ -84,7 +84,7 @@ function readSecrets(directory: string, environment: Environment): Environment {
     throw new SettingsError([`${path} can be read by other users. Run: chmod 600 ${path}`])
   }
   const secrets = Object.entries(parseEnv(readFileSync(path, 'utf8')))
-  return Object.fromEntries(secrets.filter(([name]) => !environment[`${name}_FILE`]))
+  return Object.fromEntries(secrets.filter(([name]) => !environment[`${name}_FILE`]?.trim()))
 }
 
 /** Removes empty and blank variables. Like absent variables, they do not override `secrets.env`. */

@@ -4,6 +4,7 @@ import { runProcess } from '../shared/process/lifecycle.ts'
 import type { Logger } from '../shared/process/log.ts'
 import { createMetrics } from '../shared/process/metrics.ts'
 import { listenForOperations } from '../shared/process/operations.ts'
+import { SettingsError } from '../shared/process/settings.ts'
 import { startTracing } from '../shared/process/tracing.ts'
 import { startKeyExpiry } from './api-keys/key-expiry.ts'
 import { BACKEND_SETTINGS, databaseUrl, deriveKey, describeMail, mailOptions } from './config.ts'
@@ -31,9 +32,10 @@ const DRAIN_RESERVE_MS = 2_000
 /** Late enough that rendering does not delay the calls that waited while the backend started. */
 const RENDER_DOCS_AFTER_MS = 30_000
 
-/** Throws `SettingsError` if the URL is invalid. */
-function describeDirectUrl(url: string | undefined): string[] {
-  if (url === undefined) return []
+/** Describes the URL, which is used only with PostgreSQL. Throws `SettingsError` if it is invalid. */
+function describeDirectUrl(url: string | undefined, databaseUrl: string): string[] {
+  if (url === undefined || !isPostgres(databaseUrl)) return []
+  if (!isPostgres(url)) throw new SettingsError(['DATABASE_DIRECT_URL must be postgres://…'])
   return [`Migrations and exports use ${describeDatabase(url, 'DATABASE_DIRECT_URL')}.`]
 }
 
@@ -48,7 +50,7 @@ await runProcess({
   reloadable: ['GATEWAY_SECRET', 'KEY_PEPPER'],
   check: (settings) => [
     `The database is ${describeDatabase(databaseUrl(settings))}.`,
-    ...describeDirectUrl(settings.DATABASE_DIRECT_URL),
+    ...describeDirectUrl(settings.DATABASE_DIRECT_URL, databaseUrl(settings)),
     describeMail(settings),
   ],
   async start(settings, log) {

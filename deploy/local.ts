@@ -42,6 +42,9 @@ interface Demo {
   readonly invoice: { readonly id: string; readonly currency: string } | null
 }
 
+// White space around a value is ignored, as in the processes.
+for (const [name, value = ''] of Object.entries(process.env)) process.env[name] = value.trim()
+
 const dataDir = resolve(process.env['DATA_DIR'] || join(root, 'data'))
 const children: ChildProcess[] = []
 let stopping = false
@@ -107,9 +110,14 @@ function exitWithError(reason: string): never {
  * 127.0.0.1 too.
  */
 function hostOf(name: 'BACKEND' | 'GATEWAY'): string {
-  const host = process.env[`${name}_HOST`] || '127.0.0.1'
+  const host = listenHost(`${name}_HOST`)
   if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
   return isIPv6(host) ? `[${host}]` : host
+}
+
+/** Returns the host to listen on. An IPv6 address may have the brackets that it has in URLs. */
+function listenHost(setting: string): string {
+  return (process.env[setting] || '127.0.0.1').replace(/^\[(.+)\]$/, '$1')
 }
 
 /**
@@ -123,8 +131,9 @@ async function choosePorts() {
     const wanted = process.env[name] || PORTS[name]
     const port = /^\d+$/.test(wanted) ? Number(wanted) : Number.NaN
     if (!(port <= 65_535)) exitWithError(`${name} must be a port from 0 to 65535, not "${wanted}".`)
-    const host = process.env[name.replace('PORT', 'HOST')] || '127.0.0.1'
-    if (port !== 0 && !(await isPortFree(port, host))) inUse.push({ name, port })
+    const host = listenHost(name.replace('PORT', 'HOST'))
+    const isUsed = port !== 0 && !(name === 'BACKEND_PORT' && process.env['BACKEND_SOCKET'])
+    if (isUsed && !(await isPortFree(port, host))) inUse.push({ name, port })
     const mustBeKnown = port === 0 && name === 'GATEWAY_PORT'
     ports[name] = mustBeKnown ? String(await chooseFreePort(host)) : wanted
   }

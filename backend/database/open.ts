@@ -39,9 +39,9 @@ export function describeDatabase(url: string, setting = 'DATABASE_URL'): string 
 export function sqlitePath(url: string, setting = 'DATABASE_URL'): string {
   const [, path = ''] = /^sqlite:(.+)$/.exec(url) ?? []
   if (path !== '' && path !== ':memory:') return resolve(path)
-  // The scheme may be missing, and the password may be a parameter.
-  const urlWithoutPassword = url.replace(/^([a-z+]+:\/\/)?.*@/is, '$1…@').replace(/\?.*/s, '?…')
+  // In another text, any part may be a password, so only a path is shown.
+  const shown = /^(?:sqlite:.*|[./][^@=;?]*)$/s.test(url) ? url : 'this address'
   throw new SettingsError([
-    `${setting} must be sqlite:/path/to/file.db or postgres://…, not ${urlWithoutPassword}`,
+    `${setting} must be sqlite:/path/to/file.db or postgres://…, not ${shown}`,
   ])
 }

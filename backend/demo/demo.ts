@@ -83,8 +83,8 @@ export async function createDemoAccount(
 }
 
 /**
- * Returns the open invoice in EUR with the largest amount due; undefined if no invoice in EUR is open. `npm start` prints
- * a sample command, which records a payment to this invoice.
+ * Returns the open invoice in EUR with the largest amount due; undefined if no invoice in EUR is open. `npm start`
+ * prints a sample command, which records a payment to this invoice.
  */
 export async function findInvoiceForSampleCommand(
   reader: Reader,

@@ -33,7 +33,7 @@ const RESPONSE_TIMEOUT_MS = 30_000
 export function createClient(url: string, key: string): Client {
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
     throw new Error(`RECEIVABLES_URL must begin with http:// or https://, not ${url}`)
-  const base = `${url.replace(/\/+$/, '')}/api/v1`
+  const base = `${url.trim().replace(/\/+$/, '')}/api/v1`
 
   async function call(path: string, options: RequestInit): Promise<unknown> {
     for (let attempts = 1; ; attempts += 1) {

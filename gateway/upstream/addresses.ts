@@ -8,6 +8,7 @@ import { once } from 'node:events'
 import { connect, isIP } from 'node:net'
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
+import { withoutLogin } from '../../shared/process/settings.ts'
 
 /** How often host names are resolved; the system's resolver may cache the results. */
 const RESOLVE_INTERVAL_MS = 5_000
@@ -64,7 +65,9 @@ export function parseBackendUrl(text: string): string {
   const url = URL.parse(text)
   const isOrigin = url?.href === `${url?.origin}/`
   if (url === null || !isOrigin || !/^https?:$/.test(url.protocol)) {
-    throw new Error(`must be http://host:port, https://host:port or unix:/path, not "${text}"`)
+    throw new Error(
+      `must be http://host:port, https://host:port or unix:/path, not "${withoutLogin(text)}"`,
+    )
   }
   return url.origin
 }

@@ -129,10 +129,14 @@ export function describeSettings(
       if (path) return `${name}=[read from ${path}]`
       const text = trimmedValue(name, environment) ?? fallback ?? ''
       // An address, e.g. that of the OpenTelemetry collector, may contain a user and a password.
-      const shown = text.replace(/:\/\/[^/?#]*@/, '://[set]@')
-      return `${name}=${secret && text !== '' ? '[set]' : shown}`
+      return `${name}=${secret && text !== '' ? '[set]' : withoutLogin(text)}`
     })
     .join('\n')
+}
+
+/** Masks the user and the password in addresses. `URL` also accepts one slash, or none, after the scheme. */
+export function withoutLogin(text: string): string {
+  return text.replace(/(https?:[/\\]*)[^"\s,]*@/gi, '$1[set]@')
 }
 
 type SettingOptions = { readonly fallback?: string; readonly secret?: boolean }
@@ -232,7 +236,7 @@ export function httpUrl(description: string, options: SettingOptions = {}): Sett
     // `search` and `hash` are empty after a single `?` or `#`, too.
     if (url === null || !/^https?:$/.test(url.protocol) || /[?#]/.test(url.href)) {
       throw new Error(
-        `must be an http or https address without a query or fragment, not "${value}"`,
+        `must be an http or https address without a query or fragment, not "${withoutLogin(value)}"`,
       )
     }
     return url.href.replace(/\/+$/, '')

@@ -132,9 +132,18 @@ async function emptyWriteAheadLog(path: string): Promise<boolean> {
   }
 }
 
+/** The path may be a symbolic link. Backends that reach the file by different paths must use the same lock. */
+function resolveLinks(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch (error) {
+    const reason = 'it is a link to a file that does not exist. Create that file first'
+    throw new Error(`The database ${path} cannot be used: ${reason}`, { cause: error })
+  }
+}
+
 function lockForBackend(path: string) {
-  // The path may be a symbolic link. Backends that reach the file by different paths must use the same lock.
-  const lockPath = `${realpathSync(path)}.lock`
+  const lockPath = `${resolveLinks(path)}.lock`
   createPrivateFileIfMissing(lockPath)
   return acquireBackendLock(lockPath)
 }

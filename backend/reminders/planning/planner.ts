@@ -301,8 +301,8 @@ function approvalBlockOf(stage: LadderStage): string | null {
 }
 
 /**
- * Returns the time that the invoice shows for its next stage if this time has passed: a late run keeps it, instead of the
- * new slot.
+ * Returns the time that the invoice shows for its next stage if this time has passed: a late run keeps it, instead of
+ * the new slot.
  */
 function dueSince({ chasing_next_action_at: at }: InvoiceToPlan, now: Date): Date | undefined {
   return at !== null && at <= now.toISOString() ? new Date(at) : undefined

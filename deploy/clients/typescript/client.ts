@@ -25,7 +25,7 @@ export function createReceivablesClient(options: ReceivablesOptions): Receivable
   if (!/^https?:\/\//i.test(options.baseUrl)) {
     throw new TypeError(`baseUrl must begin with http:// or https://, not ${options.baseUrl}`)
   }
-  const baseUrl = options.baseUrl.replace(/\/+$/, '')
+  const baseUrl = options.baseUrl.trim().replace(/\/+$/, '')
   const headers = { authorization: `Bearer ${options.key}` }
   const fetch = createRetryingFetch(options)
   const { GET, POST } = createClient<paths>({

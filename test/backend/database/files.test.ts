@@ -36,6 +36,8 @@ t.test('a database URL must name a SQLite file or a PostgreSQL server', async (t
     // Regression: the error contained the passwords of these two.
     'user:password@host/db',
     'mysql://host/db?password=x',
+    'host=db user=app password=password',
+    'psql://user:password',
     ...['sqlite:', 'sqlite::memory:', '/a/b.db'],
   ]) {
     const error = await openDatabase({ url, log: SILENT, openedBy: 'backend' }).catch(String)
@@ -130,6 +132,12 @@ t.test('a symbolic link does not let a second backend open a file', async (t) =>
   const next = await open()
   await next.transaction((tx) => insertRow(tx, 'a'))
   t.strictSame(await readRowIds(next), ['a'])
+})
+
+t.test('a symbolic link to a file that does not exist is rejected', async (t) => {
+  const directory = t.testdir({ link: t.fixture('symlink', 'none/test.db') })
+  const opening = openTestDatabase(t, { url: `sqlite:${directory}/link` })
+  await rejectsWith(t, opening, { message: /link cannot be used: it is a link to a file that/ })
 })
 
 t.test('a command and a backend can write at the same time', async (t) => {

@@ -150,6 +150,11 @@ t.test('a missing or invalid setting prevents the start, and the error names it'
     code: 2,
     stderr: /DATABASE_DIRECT_URL is not a valid/,
   })
+  const file = { DATABASE_URL: 'postgres://h/d', DATABASE_DIRECT_URL: 'sqlite:/d' }
+  matches(t, await start(environment(t, file)), {
+    code: 2,
+    stderr: /DATABASE_DIRECT_URL must be postgres/,
+  })
   const mail = { SMTP_URL: 'smtp://us:hunter2@mx.acme.nl/x', MAIL_FROM: 'nobody' }
   matches(t, await start(environment(t, mail)), {
     code: 2,
