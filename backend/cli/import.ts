@@ -30,7 +30,7 @@ const KEY_VARIABLE = 'RECEIVABLES_API_KEY'
 export const importCommands: readonly Command[] = [
   defineCommand({
     name: 'import',
-    summary: `Import a receivables ledger from a CSV file (at most 50 MB, UTF-8, one invoice per row) through the public API. It creates customers, invoices, and a payment for each settled invoice. The API key comes from the environment variable ${KEY_VARIABLE} or from --key-file. A second run records nothing twice. Settings lists only the files that were imported there: an import by this command cannot be taken back as a whole.`,
+    summary: `Import a receivables ledger from a CSV file (at most 50 MB, UTF-8, one invoice per row) through the public API. It creates customers, invoices, and a payment for each settled invoice. The API key comes from the environment variable ${KEY_VARIABLE} or from --key-file. A second run records nothing twice. An import by this command cannot be taken back as a whole: only imports in Settings can.`,
     arguments: ['FILE'],
     options: {
       'date-format': {

@@ -19,7 +19,7 @@ export const scheduleCommands: readonly Command[] = [
       account: ACCOUNT,
       ladder: {
         type: 'string',
-        value: 'F,R,F,F',
+        value: 'N,N,N,N',
         description:
           'The number of days past due at which each stage is sent: friendly, reminder, firm and final.',
       },

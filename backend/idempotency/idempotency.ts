@@ -118,8 +118,8 @@ async function replayOrPerform(
 ): Promise<Outcome> {
   const [earlier, debtorId] = await Promise.all([
     findRecorded(database.read, attempt, write),
-    // Only SQLite needs the debtor: it runs transactions at the same time only if they concern different debtors. On
-    // PostgreSQL, where `isConcurrent` is true, all transactions can run at the same time.
+    // Only the write queue of SQLite needs the debtor: it interleaves transactions of different debtors, and runs all
+    // others one after another. On PostgreSQL, where `isConcurrent` is true, all transactions can run at the same time.
     database.isConcurrent ? undefined : write.findDebtorId?.(database.read),
   ])
   if (earlier !== undefined) return earlier
@@ -173,9 +173,9 @@ async function performAndStoreKey(
 ): Promise<Outcome> {
   const { accountId } = attempt
   const performAndStore = async (tx: Transaction): Promise<Outcome> => {
-    // The lock and the first statements of the work are sent together, in one round trip. SQLite, on which
-    // `isConcurrent` is false, needs no lock: it has only one backend, in which a call waits for an earlier call with
-    // the same key (`running`).
+    // The lock and the first statements of the work are sent together, in one round trip. With SQLite,
+    // where `isConcurrent` is false, no lock is needed: there is only one backend process, in which a call waits for an
+    // earlier call with the same key (`running`).
     const locking = database.isConcurrent ? lockKey(tx, attempt) : undefined
     const [, recorded] = await together([locking, work(tx)])
     await insertRow(tx, rowOf(attempt, recorded, now))

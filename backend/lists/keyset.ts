@@ -60,16 +60,18 @@ function positionOf(value: string | undefined, id: string | undefined): Position
  */
 export function ignoreSortIndexIfFiltered(
   page: Page,
-  { byDebtor, by = [] }: SelectiveFilters,
+  { byDebtor, byOthers = [] }: SelectiveFilters,
 ): Page {
   const mustSortRowsOfDebtor = byDebtor !== undefined && page.sort !== 'created_at'
-  return mustSortRowsOfDebtor || isAnyDefined(...by) ? { ...page, ignoresSortIndex: true } : page
+  return mustSortRowsOfDebtor || isAnyDefined(...byOthers)
+    ? { ...page, ignoresSortIndex: true }
+    : page
 }
 
 /** The values of the list's filters that match few rows: the filter by debtor, and (in `by`) the others. */
 export interface SelectiveFilters {
   readonly byDebtor?: string | undefined
-  readonly by?: readonly (string | undefined)[]
+  readonly byOthers?: readonly (string | undefined)[]
 }
 
 export function isAnyDefined(...filters: readonly unknown[]): boolean {

@@ -36,7 +36,8 @@ export function failureCauseOf(
   // After any command, this code means that the server closes the connection.
   if (status === 421) return 'general'
   const subjectAndDetail = enhanced?.slice(2)
-  // 3.x concerns the mail system (except 3.4: the mail is too large), 5.x the protocol, 1.7 and 1.8 our sender address.
+  // Without its class, the enhanced code begins with 3 if the reason is the mail system (except 3.4: the mail is too
+  // large), and with 5 if it is the protocol; 1.7 and 1.8 concern our sender address.
   const isGeneral = /^(?:3\.(?!4$)|5\.|1\.[78]$)/.test(subjectAndDetail ?? '')
   if (isGeneral) return 'general'
   if (status < 500) return 'soft'
@@ -62,9 +63,9 @@ export function bounceTypeOfReply(status: number): 'hard' | 'soft' {
 }
 
 /**
- * Interprets the enhanced code of a reply or a delivery report (RFC 3464). The failure is permanent (`hard`) if the
- * address is invalid, disabled or unreachable, or if the code gives no reason (5.0.0). Any other failure may be
- * transient (`soft`).
+ * Interprets the enhanced code of a delivery report (RFC 3464), or of a reply whose code gives a reason (see
+ * `bounceTypeOfReply` for others). The failure is permanent (`hard`) if the address is invalid, disabled or
+ * unreachable, or if a report gives no reason (5.0.0). Any other failure may be transient (`soft`).
  */
 export function bounceTypeOf(enhanced: string): 'hard' | 'soft' {
   if (!enhanced.startsWith('5.')) return 'soft'

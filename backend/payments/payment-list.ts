@@ -53,9 +53,10 @@ export async function listPayments(
 }
 
 /**
- * Returns the lower limit of `created_at` that the filter `received_since` implies. Without it, a list from the oldest
- * payments would scan all payments that were received earlier. `received_on` can be tomorrow at most, in the account's
- * time zone, which is at most a day ahead of UTC. A payment is therefore created at most two days before `received_on`.
+ * Returns the lower limit of `created_at` that the filter `received_since` implies. Without it, a list that begins with
+ * the oldest payments would scan all payments that were received earlier. `received_on` can be tomorrow at most, in the
+ * account's time zone, which is at most a day ahead of UTC. A payment is therefore created at most two days before
+ * `received_on`.
  */
 function recordedSince({ created_since, received_since }: PaymentFilters): TimeFilters {
   if (received_since === undefined) return {}
@@ -74,7 +75,7 @@ const readPayments = preparedPage((reader: Reader, filters: Values, variant: Var
   const page = pageWithBounds(variant, filters)
   const pageWithSortHint = ignoreSortIndexIfFiltered(page, {
     byDebtor: filters.debtor_id,
-    by: [filters.invoice_id],
+    byOthers: [filters.invoice_id],
   })
   return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, pageWithSortHint, [
     ...equals('account_id', accountId),

@@ -1,4 +1,4 @@
-/** The texts of the unsubscribe page, in the languages of reminders. In each text, `address` is masked. */
+/** The texts of the unsubscribe page, in the languages of reminders. The caller passes `address` already masked. */
 import type { Language } from '../mail/wording/languages.ts'
 
 export interface UnsubscribeWords {

@@ -44,7 +44,7 @@ export interface InvoiceView {
   /** The reason why no reminder about any invoice reaches the customer; undefined if there is no such reason. */
   readonly blockReason: string | undefined
   /** The stage of the last reminder if it is unknown whether it arrived, otherwise undefined. */
-  readonly stageWithUnknownArrival: LadderStage | undefined
+  readonly stageWithUnknownOutcome: LadderStage | undefined
   /** The newest payments to the invoice; at most `SHOWN_MAX` + 1. */
   readonly payments: readonly PaymentRow[]
   /** The newest messages about the invoice; at most `SHOWN_MAX` + 1. */
@@ -131,12 +131,12 @@ ${renderListSection('Messages', messages, fullList('messages', row), (rows) => r
  * whether the last reminder arrived, says so after its stage and its time.
  */
 function renderLastReminder(
-  { row, stageWithUnknownArrival }: InvoiceView,
+  { row, stageWithUnknownOutcome }: InvoiceView,
   times: TimeContext,
 ): Html {
   const { chasing_stage: stage, chasing_last_message_at: at } = row
-  if (stageWithUnknownArrival !== undefined && at !== null) {
-    return html`${STAGE_WORDS[stageWithUnknownArrival]}, ${timeAgo(at, times)} (may not have arrived)`
+  if (stageWithUnknownOutcome !== undefined && at !== null) {
+    return html`${STAGE_WORDS[stageWithUnknownOutcome]}, ${timeAgo(at, times)} (may not have arrived)`
   }
   if (at === null) return html`${stage === null ? 'None' : STAGE_WORDS[stage]}`
   return html`${stage !== null && `${STAGE_WORDS[stage]}, `}${timeAgo(at, times)}`

@@ -15,7 +15,7 @@ import { findInvoice } from '../../invoices/invoices.ts'
 import { renderInvoice } from '../../invoices/representation.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
-import { findStageWithUnknownArrival } from '../../reminders/unknown-arrival.ts'
+import { findStageWithUnknownOutcome } from '../../reminders/unknown-outcome.ts'
 import { notFound, rejectIfReadOnly } from '../shell/faults.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import { blockReasonOf } from '../shell/ledger-words.ts'
@@ -63,7 +63,7 @@ export const invoicePages: readonly SessionPage[] = [
 
 type FlashOf = (changed: InvoiceRow) => FlashName
 
-/** Reminders can be blocked again after a dispute, for the reason that applied before it. */
+/** If something else blocked the reminders before the dispute, it blocks them again when the dispute is resolved. */
 function resolvedFlash({ chasing_status }: InvoiceRow): FlashName {
   return chasing_status === 'active' ? 'invoice_resolved' : 'invoice_resolved_blocked'
 }
@@ -139,9 +139,9 @@ async function readInvoice(
   const row = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
   const newest = newestRows(SHOWN_MAX)
   const ofInvoice = { invoice_id: id }
-  const [debtor, stageWithUnknownArrival, payments, messages, history] = await Promise.all([
+  const [debtor, stageWithUnknownOutcome, payments, messages, history] = await Promise.all([
     findDebtor(reader, accountId, row.debtor_id),
-    findStageWithUnknownArrival(reader, accountId, id),
+    findStageWithUnknownOutcome(reader, accountId, id),
     listPayments(reader, accountId, ofInvoice, newest),
     listMessages(reader, accountId, ofInvoice, newest),
     // One more than the page shows, so that the page can say that there are more.
@@ -151,7 +151,7 @@ async function readInvoice(
   const blockReason = debtor && blockReasonOf(debtor)
   const customerName = debtor?.name ?? ''
   return {
-    ...{ session, now, today, row, customerName, blockReason, stageWithUnknownArrival },
+    ...{ session, now, today, row, customerName, blockReason, stageWithUnknownOutcome },
     ...{ payments, messages, history },
   }
 }

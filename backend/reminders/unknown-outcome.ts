@@ -12,7 +12,7 @@ const ACCEPTED: readonly MessageStatus[] = ['sent', 'delivered', 'bounced']
  * succeeded; otherwise undefined. If a stage is returned, `chasing_last_message_at` is the time of this last reminder,
  * but `chasing_stage` is the stage of an earlier reminder.
  */
-export async function findStageWithUnknownArrival(
+export async function findStageWithUnknownOutcome(
   reader: Reader,
   accountId: string,
   invoiceId: string,
