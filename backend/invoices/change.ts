@@ -24,9 +24,9 @@ export async function changeInvoice<Row extends InvoiceRowWithOptionalLines>(
 ): Promise<Row> {
   const { id, account_id } = before
   const changed = changedColumns(before, change)
-  const stamp = nextRevisionOf(before, now)
-  await updateInvoice(tx, { ...changed, ...stamp, id, account_id })
-  const row = { ...before, ...change, ...stamp }
+  const revised = nextRevisionOf(before, now)
+  await updateInvoice(tx, { ...changed, ...revised, id, account_id })
+  const row = { ...before, ...change, ...revised }
   if (event !== null) await recordInvoiceEvent(tx, before, row, event, now)
   return row
 }

@@ -134,9 +134,12 @@ export function describeSettings(
     .join('\n')
 }
 
-/** Masks the user and the password in addresses. `URL` also accepts one slash, or none, after the scheme. */
+/**
+ * Masks the user and the password in addresses: everything before the last `@`, since a malformed password may contain
+ * any character. `URL` also accepts one slash, or none, after the scheme.
+ */
 export function withoutLogin(text: string): string {
-  return text.replace(/(https?:[/\\]*)[^"\s,]*@/gi, '$1[set]@')
+  return text.replace(/(https?:[/\\]*).*@/gis, '$1[set]@')
 }
 
 type SettingOptions = { readonly fallback?: string; readonly secret?: boolean }

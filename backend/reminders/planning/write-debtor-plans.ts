@@ -112,7 +112,7 @@ async function writeInvoices(
     (row) =>
       sql`(${row.id}, ${row.chasing_status}, ${row.chasing_next_stage}, ${row.chasing_next_action_at}, ${row.chasing_blocked_reason})`,
   )
-  const stamp = nextRevision(tx, now.toISOString())
+  const revised = nextRevision(tx, now.toISOString())
   await writeInParts(values, (part) =>
     sql`
       update invoices set
@@ -120,8 +120,8 @@ async function writeInvoices(
         chasing_next_stage = new.column3,
         chasing_next_action_at = new.column4,
         chasing_blocked_reason = new.column5,
-        updated_at = ${stamp.updated_at},
-        revision = ${stamp.revision}
+        updated_at = ${revised.updated_at},
+        revision = ${revised.revision}
       from (values ${sql.join(part)}) as new where invoices.id = new.column1
     `.execute(tx),
   )
