@@ -9,6 +9,7 @@ import {
   equals,
   orderOf,
   type Page,
+  unindexed,
   withinBounds,
   withinSorted,
 } from '../lists/keyset.ts'
@@ -224,18 +225,22 @@ export async function findAuditEntry(
     .executeTakeFirst()
 }
 
-/** Returns up to `limit` actions on the record `subjectId`, the latest first: ids sort by time of creation. */
+/**
+ * Returns up to `limit` actions on the record `subjectId`, or only those with the name `action`, the latest first: ids
+ * sort by time of creation.
+ */
 export async function listActionsOn(
   reader: Reader,
   accountId: string,
   subjectId: string,
-  limit: number,
+  { limit, action }: { readonly limit: number; readonly action?: AuditAction },
 ): Promise<AuditRow[]> {
   return reader
     .selectFrom('audit_log')
     .selectAll()
     .where('account_id', '=', accountId)
     .where('subject_id', '=', subjectId)
+    .where((eb) => eb.and(equals(unindexed('action'), action)))
     .orderBy('id', 'desc')
     .limit(limit)
     .execute()
@@ -247,5 +252,5 @@ export async function hasActionsOn(
   accountId: string,
   subjectId: string,
 ): Promise<boolean> {
-  return (await listActionsOn(reader, accountId, subjectId, 1)).length > 0
+  return (await listActionsOn(reader, accountId, subjectId, { limit: 1 })).length > 0
 }

@@ -2,24 +2,82 @@
  * Stores imports, and which records each import created or corrected. Created records can be taken back; corrections
  * cannot.
  */
-import type { ActionContext } from '../accounts/audit.ts'
+import { type ActionContext, listActionsOn, recordAudit } from '../accounts/audit.ts'
 import type { ImportRecordRow, ImportRow, Reader, Transaction } from '../database/tables.ts'
 
 /** The kind of a record that the import created, or `correction` for an existing record that the import corrected. */
 export type ImportRecordKind = ImportRecordRow['kind']
 
-/** Stores the import unless it exists already: each request of an import may be the first one that arrives. */
+/** How many records an import will create and, in `corrections`, how many existing records it will change. */
+export interface PlannedCounts {
+  readonly customers: number
+  readonly invoices: number
+  readonly payments: number
+  readonly corrections: number
+}
+
+/**
+ * Stores the import unless it exists already: each request of an import may be the first one that arrives. Also writes
+ * to the audit log that a user imports the file, with what `remains` to be recorded. A large import takes several
+ * requests, of which only the first writes an entry.
+ */
 export async function startImport(
   tx: Transaction,
   { id, accountId, fileName }: { id: string; accountId: string; fileName: string },
-  { actor, now }: ActionContext,
+  remains: PlannedCounts,
+  actionContext: ActionContext,
 ): Promise<void> {
+  const { actor, now } = actionContext
   const row = { account_id: accountId, file_name: fileName, imported_by: actor.label }
+  // On PostgreSQL, a concurrent first request waits here until this transaction has written its entry.
   await tx
     .insertInto('imports')
     .values({ id, ...row, created_at: now.toISOString() })
     .onConflict((conflict) => conflict.column('id').doNothing())
     .execute()
+  const detail = { file: fileName, ...remains }
+  const entry = { accountId, action: 'ledger.imported', subjectId: id, detail } as const
+  if (!(await isContinued(tx, entry, actionContext))) await recordAudit(tx, actionContext, entry)
+}
+
+interface ImportEntry {
+  readonly accountId: string
+  readonly action: 'ledger.imported'
+  readonly subjectId: string
+  readonly detail: PlannedCounts & { readonly file: string }
+}
+
+/**
+ * Whether the records that remain belong to an import that has an entry already: the last entry has the same actor and
+ * file, and the entries count at least as many records as the import has recorded and as remain. Scripts choose the id
+ * of an import, so that they can send another file with the same id.
+ */
+async function isContinued(
+  tx: Transaction,
+  { accountId, action, subjectId, detail }: ImportEntry,
+  { actor }: ActionContext,
+): Promise<boolean> {
+  const entries = await listActionsOn(tx, accountId, subjectId, { action, limit: ENTRIES_MAX })
+  const [last] = entries
+  if (last === undefined || last.actor_type !== actor.type || last.actor_id !== actor.id) {
+    return false
+  }
+  const details: ImportEntry['detail'][] = entries.map((entry) => JSON.parse(entry.detail))
+  if (details[0]?.file !== detail.file) return false
+  const { count: recorded } = await tx
+    .selectFrom('import_records')
+    .select((eb) => eb.fn.countAll<number | string>().as('count'))
+    .where('import_id', '=', subjectId)
+    .executeTakeFirstOrThrow()
+  const planned = details.reduce((sum, counts) => sum + totalOf(counts), 0)
+  return Number(recorded) + totalOf(detail) <= planned
+}
+
+/** More entries about one import are not read, so that a further request of it could write another entry. */
+const ENTRIES_MAX = 100
+
+function totalOf({ customers, invoices, payments, corrections }: PlannedCounts): number {
+  return customers + invoices + payments + corrections
 }
 
 /** Stores which records an import has created or corrected. A record that is corrected twice is stored once. */

@@ -22,6 +22,8 @@ import {
 
 const NUMBER_LENGTH_MAX = 64
 
+const TAKE_BACK = 'ledger.import_taken_back'
+
 /**
  * Writes to the audit log that a user takes the import back, with the number of records of each kind in `steps`. The
  * changes of the records have their own entries. Taking back a large import takes several requests, of which only the
@@ -37,15 +39,15 @@ export async function auditTakeBack(
   const { id, account_id: accountId, file_name: file } = row
   await recordAudit(tx, actionContext, {
     accountId,
-    action: 'ledger.import_taken_back',
+    action: TAKE_BACK,
     subjectId: id,
     detail: { file, ...countByKind(steps) },
   })
 }
 
 /**
- * Whether `steps` are the rest of an action that has an entry already: the last entry about the import has the same
- * actor and counts at least as many records as there are in `steps` and have been taken back since the entry.
+ * Whether `steps` are the rest of an action that has an entry already: the last entry about taking the import back has
+ * the same actor and counts at least as many records as there are in `steps` and have been taken back since the entry.
  */
 async function isContinued(
   tx: Transaction,
@@ -53,7 +55,7 @@ async function isContinued(
   steps: readonly TakeBackStep[],
   { actor }: ActionContext,
 ): Promise<boolean> {
-  const [last] = await listActionsOn(tx, accountId, id, 1)
+  const [last] = await listActionsOn(tx, accountId, id, { action: TAKE_BACK, limit: 1 })
   if (last === undefined || last.actor_type !== actor.type || last.actor_id !== actor.id) {
     return false
   }

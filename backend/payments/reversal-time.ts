@@ -13,6 +13,6 @@ export async function readReversalTime(
   reader: Reader,
   { account_id, id, updated_at }: PaymentRow,
 ): Promise<string> {
-  const [last] = await listActionsOn(reader, account_id, id, 1)
+  const [last] = await listActionsOn(reader, account_id, id, { limit: 1 })
   return last?.created_at ?? updated_at
 }

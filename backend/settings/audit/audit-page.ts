@@ -70,6 +70,7 @@ const PAGE_SEGMENTS: ReadonlyMap<string, string> = new Map([
   ['pay', 'payments'],
   ['msg', 'messages'],
   ['key', 'api-keys'],
+  ['imp', 'imports'],
 ])
 
 function subjectPath({ subject_id: id }: AuditRow): string | undefined {

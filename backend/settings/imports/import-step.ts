@@ -3,7 +3,6 @@
  * compares the file with the account again, so that a repeated or interrupted step records nothing twice.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
-import { recordAudit } from '../../accounts/audit.ts'
 import type { Database } from '../../database/database.ts'
 import type { Transaction } from '../../database/tables.ts'
 import { readAccountRecords } from '../../import/account-records.ts'
@@ -86,16 +85,10 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
   const corrections = correctsRecords ? before.corrections : []
   const total = missing.customers + missing.invoices + missing.payments + corrections.length
   if (total > 0) {
-    // The audit entry is written before the first record, so that an interrupted step also has an entry.
-    await database.transaction(async (tx) => {
-      await recordAudit(tx, actionContext, {
-        accountId: account.id,
-        action: 'ledger.imported',
-        subjectId: account.id,
-        detail: { file: fileName, ...missing, corrections: corrections.length },
-      })
-      await startImport(tx, { id: importId, accountId: account.id, fileName }, actionContext)
-    })
+    // The audit entry is written before the first record, so that an interrupted import also has an entry.
+    const newImport = { id: importId, accountId: account.id, fileName }
+    const remains = { ...missing, corrections: corrections.length }
+    await database.transaction((tx) => startImport(tx, newImport, remains, actionContext))
   }
   const step = createStep(options)
   // The due date of an invoice can be corrected only before its payment is recorded.

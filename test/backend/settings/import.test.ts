@@ -1,10 +1,17 @@
 // The import of a CSV file in Settings: the file is checked, compared, and recorded once; records can be corrected.
 import t, { type Test } from 'tap'
-import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { listActionsOn, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
+import { createId } from '../../../shared/contract/id.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
+import {
+  ADMIN,
+  createUserIn,
+  logIn,
+  MEMBER,
+  startSettings,
+} from '../../fixtures/service/settings.ts'
 
 const PATH = '/settings/import'
 const HEADER = 'Invoice number,Customer ID,Customer name,Email,Invoice date,Due date,Amount,Paid on'
@@ -42,7 +49,7 @@ async function startImporting(t: Test, overrides: Parameters<typeof startSetting
     (await backend.call(key, 'GET', `/api/v1/${path}`)).json['data'] as Json[]
   const create = async (path: string, body: object): Promise<Json> =>
     (await backend.call(key, 'POST', `/api/v1/${path}`, { body })).json
-  return { backend, ada, send, upload, list, create }
+  return { backend, account, ada, send, upload, list, create }
 }
 
 t.test('a file is first compared, and then recorded only once', async (t) => {
@@ -318,6 +325,48 @@ t.test(
     t.strictSame(json['missing'], { customers: 0, invoices: 0, payments: 0 })
   },
 )
+
+t.test('an import that takes several steps has one audit entry, with the totals', async (t) => {
+  // Regression: each step wrote an entry with the counts of what remained.
+  let ms = Date.parse('2026-11-21T10:15:00Z')
+  const { backend, account, ada } = await startImporting(t, {
+    clock: () => {
+      ms += 900
+      return new Date(ms)
+    },
+  })
+  const import_id = createId('imp')
+  const entries = async () => {
+    const imported = { action: 'ledger.imported', limit: 10 } as const
+    const rows = await listActionsOn(backend.database.read, account.id, import_id, imported)
+    return rows.map(({ actor_label, detail }) => [actor_label, JSON.parse(detail)])
+  }
+  const fileOf = (from: number, to: number) =>
+    [HEADER, ...numbers(from, to).map((n) => `${n},C-1,,,2026-11-01,2026-12-01,5.00,`)].join('\n')
+  const numbers = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, index) => from + index)
+  const step = (file: string, file_name: string, admin = ada) =>
+    admin.send('POST', PATH, { ...OPTIONS, step: 'record', file, file_name, import_id })
+  const may = fileOf(0, 12)
+  const counts = { customers: 1, invoices: 12, payments: 0, corrections: 0 }
+  const first = [ADMIN, { file: 'may.csv', ...counts }]
+  let steps = 0
+  for (let isComplete = false; !isComplete; steps++) {
+    isComplete = (await step(may, 'may.csv')).json['complete'] === true
+    t.strictSame(await entries(), [first])
+  }
+  t.ok(steps > 2, 'the import takes several steps')
+  t.equal((await step(may, 'may.csv')).json['complete'], true)
+  t.strictSame(await entries(), [first], 'a repeated step records nothing')
+
+  matches(t, (await step(fileOf(12, 24), 'june.csv')).json, { complete: false })
+  const second = [ADMIN, { file: 'june.csv', ...counts, customers: 0 }]
+  t.strictSame(await entries(), [second, first], 'another file has its own entry')
+  await createUserIn(backend, account.id, 'eve@acme.example', 'admin')
+  const eve = await logIn(backend, 'eve@acme.example')
+  await step(fileOf(12, 24), 'june.csv', eve)
+  matches(t, await entries(), [['eve@acme.example', { file: 'june.csv' }], second, first])
+})
 
 t.test('only an Admin can import, and only with the CSRF token of the session', async (t) => {
   const { backend, ada, upload } = await startImporting(t)

@@ -247,7 +247,8 @@ t.test(
     const takeBack = async (admin: typeof ada) =>
       (await admin.send('POST', `/settings/imports/${importId}/take-back`, {})).json
     const entries = async () => {
-      const rows = await listActionsOn(backend.database.read, account.id, importId, 10)
+      const takenBack = { action: 'ledger.import_taken_back', limit: 10 } as const
+      const rows = await listActionsOn(backend.database.read, account.id, importId, takenBack)
       return rows.map(({ actor_label, detail }) => [actor_label, JSON.parse(detail)])
     }
     const named = (invoices: number) => ({ file: 'may.csv', customers: 1, invoices, payments: 0 })
