@@ -23,7 +23,7 @@ export const erasureCommands: readonly Command[] = [
       const actionContext = { actor: OPERATOR, now: context.now, reason }
       const { debtor, wasErasedBefore, erased } = await eraseDebtor(database, ID, actionContext)
       // On PostgreSQL, this is always false, because only operators can delete its log.
-      const isLogEmpty = await database.emptyWriteAheadLog()
+      const isLogEmpty = await database.truncateWriteAheadLog()
       const json = {
         id: ID,
         account_id: debtor.account_id,

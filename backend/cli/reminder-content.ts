@@ -201,7 +201,7 @@ async function readWording(path: string): Promise<Partial<Wording>> {
   )
   if (entries.length > 0 && isKnown) return Object.fromEntries(entries)
   throw new UsageError(
-    `${path} must contain a JSON object with texts as members, named ${WORDING_FIELDS.join(', ')}`,
+    `${path} must contain a JSON object with one or more of these members, each a text: ${WORDING_FIELDS.join(', ')}`,
   )
 }
 

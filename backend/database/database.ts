@@ -113,7 +113,7 @@ export interface OpenDatabase extends Database {
    * overwritten data. Returns false if a reader still uses the log. Always returns false on PostgreSQL, where
    * operators decide when the log is deleted.
    */
-  emptyWriteAheadLog(): Promise<boolean>
+  truncateWriteAheadLog(): Promise<boolean>
   /**
    * The reason for which the last transactions were lost (e.g. a full disk), until the next commit; or the reason for
    * which commits wait at present.

@@ -292,7 +292,7 @@ type Variant = PageVariant & { readonly status: string | undefined }
 const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const page = pageWithBounds(variant, filters)
   // Few debtors have the same e-mail address, so finding and sorting them is faster than reading the list in its order.
-  const pageWithSortHint = ignoreSortIndexIfFiltered(page, { byOthers: [filters.email] })
+  const pageWithSortHint = ignoreSortIndexIfFiltered(page, { byOtherFilters: [filters.email] })
   return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, pageWithSortHint, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),

@@ -198,7 +198,7 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   }
   const externalId = toExternalId(number ?? '')
   const customerExternalId = toExternalId(customer ?? '')
-  // `toExternalId` encodes each space and each "%" as three characters, so a valid text may become too long.
+  // `toExternalId` encodes each space and each "%" as at least three characters, so a valid text may become too long.
   if (externalId.length > INVOICE_EXTERNAL_ID_MAX) {
     reject(`${named('number')} has too many spaces and "%"`)
   }
@@ -229,13 +229,13 @@ function nameOf(header: string | undefined): string {
 }
 
 /**
- * JSON escapes terminal control sequences, which a cell may contain. Characters that are never shown, such as marks of
- * the writing direction, are escaped too: otherwise, a date with such a mark would look like a valid one.
+ * Escapes control characters, with which a cell could control the terminal, and characters that are never shown, such
+ * as marks of the writing direction: otherwise, a date with such a mark would look like a valid one.
  */
 function shown(cell: string): string {
   const json = JSON.stringify(cell.slice(0, 80)).slice(1, -1)
   return json.replace(
-    /\p{Default_Ignorable_Code_Point}/gu,
+    /[\p{Cc}\p{Default_Ignorable_Code_Point}]/gu,
     (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`,
   )
 }

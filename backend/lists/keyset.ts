@@ -60,18 +60,18 @@ function positionOf(value: string | undefined, id: string | undefined): Position
  */
 export function ignoreSortIndexIfFiltered(
   page: Page,
-  { byDebtor, byOthers = [] }: SelectiveFilters,
+  { byDebtor, byOtherFilters = [] }: SelectiveFilters,
 ): Page {
   const mustSortRowsOfDebtor = byDebtor !== undefined && page.sort !== 'created_at'
-  return mustSortRowsOfDebtor || isAnyDefined(...byOthers)
+  return mustSortRowsOfDebtor || isAnyDefined(...byOtherFilters)
     ? { ...page, ignoresSortIndex: true }
     : page
 }
 
-/** The values of the list's filters that match few rows: the filter by debtor, and (in `by`) the others. */
+/** The values of the list's filters that match few rows. */
 export interface SelectiveFilters {
   readonly byDebtor?: string | undefined
-  readonly byOthers?: readonly (string | undefined)[]
+  readonly byOtherFilters?: readonly (string | undefined)[]
 }
 
 export function isAnyDefined(...filters: readonly unknown[]): boolean {

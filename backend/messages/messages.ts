@@ -77,7 +77,7 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
   const page = pageWithBounds(variant, filters)
   const pageWithSortHint = ignoreSortIndexIfFiltered(page, {
     byDebtor: filters.debtor_id,
-    byOthers: [filters.invoice_id],
+    byOtherFilters: [filters.invoice_id],
   })
   // With a filter by debtor or invoice, few messages match, and the indexes of stage, status and channel would match
   // more. With filters by both status and stage, the index of status matches fewer messages than the index of stage.

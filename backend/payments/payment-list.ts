@@ -75,7 +75,7 @@ const readPayments = preparedPage((reader: Reader, filters: Values, variant: Var
   const page = pageWithBounds(variant, filters)
   const pageWithSortHint = ignoreSortIndexIfFiltered(page, {
     byDebtor: filters.debtor_id,
-    byOthers: [filters.invoice_id],
+    byOtherFilters: [filters.invoice_id],
   })
   return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, pageWithSortHint, [
     ...equals('account_id', accountId),

@@ -151,7 +151,7 @@ async function pageOf(
   // the sort order, it might scan all payments of the account.
   const firstPage = ignoreSortIndexIfFiltered(
     { sort: column, direction, rowsMax, after: undefined },
-    { byOthers: [invoiceId] },
+    { byOtherFilters: [invoiceId] },
   )
   if (after === undefined) return firstPage
   const row = await reader

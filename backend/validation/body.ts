@@ -8,12 +8,15 @@ import { text } from './fields.ts'
 import { type JsonObject, jsonPointer } from './json.ts'
 import { check, Rejection, rejectionOf, VALIDATION } from './rejections.ts'
 
-/** Null counts as omitted, and an omitted field is rejected with the code `required`. */
+/** Null and an omitted field are both rejected with the code `required`. */
 export function required(schema: AnySchema): Schema {
   return optional(schema).required()
 }
 
-/** Null is rejected with the code `invalid_type`: a client that sends a null amount has made a mistake. */
+/**
+ * Like `required`, but null is rejected with the code `invalid_type`: a client that sends a null amount has made a
+ * mistake.
+ */
 export function requiredNotNull(schema: AnySchema): Schema {
   return schema.required()
 }

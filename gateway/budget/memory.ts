@@ -14,8 +14,8 @@ const KNOWN_SHARE = 3 / 4
 const SMALL_BYTES = 4 * 1024
 const SMALL_SHARE = 1 / 16
 /**
- * Evictions continue until they have freed this share of the exceeded limit, or until all chosen connections are
- * evicted. If evictions freed less, connections would have to be chosen more often, which takes time.
+ * Once the new bytes fit, more of the chosen connections are evicted, until this share of the exceeded limit is freed.
+ * If evictions freed less, connections would have to be chosen more often, which takes time.
  */
 const FREED_SHARE = 1 / 8
 /**
@@ -57,8 +57,8 @@ export class Memory {
   readonly #onEvict: (reason: MemoryEviction, connections: number) => void
 
   /**
-   * `users` contains all connections. `onEvict` is called after connections were evicted, or when nothing
-   * could be evicted for the connection that needs memory.
+   * `users` contains all open connections, including those that use no memory at present. `onEvict` is called each
+   * time there is not enough memory, with the number of evicted connections, which may be 0.
    */
   constructor(
     { bytesMax, clientBytesMax }: MemoryLimits,

@@ -29,8 +29,8 @@ export type Step = TransactionStep | ColumnStep | CheckStep | IndexStep | Backfi
 export interface TransactionStep {
   readonly kind: 'transaction'
   /**
-   * The statements that `run` executes, in which a test finds statements that block writers for long. Empty if `run` is
-   * not made of fixed statements.
+   * The statements that `run` executes, for a test that none of them blocks writers for long. Empty if `run` is not
+   * made of fixed statements.
    */
   readonly statements: readonly string[]
   readonly run: (tx: Kysely<unknown>) => Promise<void>

@@ -81,7 +81,7 @@ export class TransactionConnection implements DatabaseConnection {
   /** The error of the server or of the connection that made the transaction fail, if any: see `ErrorKind`. */
   get fatalError(): { readonly kind: ErrorKind; readonly error: Error } | undefined {
     const error = connectionError(this.#client)
-    return error === undefined ? this.#fatalError : { kind: 'lost', error }
+    return error === undefined ? this.#fatalError : { kind: 'connection_lost', error }
   }
 
   /** The first error of a statement that was not awaited. */
@@ -128,7 +128,7 @@ export class TransactionConnection implements DatabaseConnection {
     await this.#undoable
     if (this.#unsent.some(({ awaited }) => awaited !== undefined)) await this.#send()
     this.#unsent = []
-    if (this.#hasEnded || this.fatalError?.kind === 'lost') return
+    if (this.#hasEnded || this.fatalError?.kind === 'connection_lost') return
     if (this.#hasSent) await this.#rollback()
     else this.#hasEnded = true
   }

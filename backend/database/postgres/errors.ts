@@ -8,9 +8,9 @@ import { ConstraintViolation } from '../constraint-violation.ts'
  * - `conflict`: e.g. a deadlock; the whole transaction may succeed when it runs again.
  * - `locked`: another transaction locked a row for too long.
  * - `unavailable`: the server cannot serve the request now; the connection may still be usable.
- * - `lost`: the connection must not be used again.
+ * - `connection_lost`: the connection must not be used again.
  */
-export type ErrorKind = 'conflict' | 'locked' | 'unavailable' | 'lost'
+export type ErrorKind = 'conflict' | 'locked' | 'unavailable' | 'connection_lost'
 
 /**
  * Kinds by error code, or by the first two characters of the code, which are its class. The entry of a code takes
@@ -30,25 +30,26 @@ const ERROR_KINDS: ReadonlyMap<string, ErrorKind> = new Map<string, ErrorKind>([
   // A system error, e.g. of a disk that does not respond.
   ['58', 'unavailable'],
   // The connection failed.
-  ['08', 'lost'],
+  ['08', 'connection_lost'],
   // The server shuts down, has crashed, or has not started yet.
-  ['57', 'lost'],
+  ['57', 'connection_lost'],
   // The transaction was idle for too long, so the server has closed the connection.
-  ['25P03', 'lost'],
+  ['25P03', 'connection_lost'],
   // The server has become a standby.
-  ['25006', 'lost'],
+  ['25006', 'connection_lost'],
   // The login is rejected, e.g. while a password is changed.
-  ['28', 'lost'],
+  ['28', 'connection_lost'],
   // The database does not exist, e.g. while it is restored.
-  ['3D', 'lost'],
+  ['3D', 'connection_lost'],
   // An internal error of the server.
-  ['XX', 'lost'],
+  ['XX', 'connection_lost'],
 ])
 
 /** Returns undefined for an error that the statement itself caused, such as a constraint violation. */
 export function errorKindOf(error: unknown): ErrorKind | undefined {
   // Errors of the driver itself concern the connection.
-  if (!(error instanceof DatabaseError)) return error instanceof BadValue ? undefined : 'lost'
+  if (!(error instanceof DatabaseError))
+    return error instanceof BadValue ? undefined : 'connection_lost'
   const { code = '' } = error
   return ERROR_KINDS.get(code) ?? ERROR_KINDS.get(code.slice(0, 2))
 }

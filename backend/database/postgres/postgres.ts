@@ -212,7 +212,7 @@ class PostgresDatabase implements OpenDatabase {
     }
   }
 
-  async emptyWriteAheadLog(): Promise<boolean> {
+  async truncateWriteAheadLog(): Promise<boolean> {
     return false
   }
 
@@ -291,7 +291,7 @@ class PostgresDatabase implements OpenDatabase {
     const { fatalError } = connection
     if (isReadOnlyServer(fatalError?.error)) this.#primary.reconnect()
     await connection.rollback()
-    if (fatalError?.kind === 'conflict' || fatalError?.kind === 'lost') {
+    if (fatalError?.kind === 'conflict' || fatalError?.kind === 'connection_lost') {
       return { retryable: fatalError.error }
     }
     if (outcome.status === 'rejected' && fatalError?.kind !== 'unavailable') {
@@ -305,12 +305,15 @@ class PostgresDatabase implements OpenDatabase {
     )
   }
 
-  /** Returns undefined if nothing was committed, because a statement that `work` did not await has failed. */
+  /**
+   * Returns undefined if nothing was committed because a write has failed whose result is not awaited, as it returns no
+   * rows.
+   */
   async #commit<T>(connection: TransactionConnection, value: T): Promise<Attempt<T> | undefined> {
     try {
       return (await connection.commit()) ? { value } : undefined
     } catch (error) {
-      // `work` ignored the error of a statement. This is a bug, not a loss that the database has caused.
+      // `work` caught the error of an awaited statement and went on. This is a bug, not a failure of the database.
       if (error instanceof assert.AssertionError) throw error
       if (errorKindOf(error) === 'conflict') return { retryable: asError(error) }
       throw this.#recordLoss(
@@ -324,7 +327,10 @@ class PostgresDatabase implements OpenDatabase {
     assert(!this.#running.getStore()?.active, message)
   }
 
-  /** Stores and logs why a transaction was lost. Returns `reported` for the caller to throw. */
+  /**
+   * Counts, stores and logs a failure of the database that ended a transaction for good. Returns `reported` for the
+   * caller to throw.
+   */
   #recordLoss(reported: Error, cause: unknown): Error {
     this.#fault = asError(cause)
     this.#outcomes.lost++

@@ -64,7 +64,7 @@ export class ReaderConnection {
     } catch (error) {
       // The server reports the end of a session before it closes the connection. Without this, the next statement would
       // be sent over the connection that is about to be closed.
-      if (client === this.#client && errorKindOf(error) === 'lost') this.drop()
+      if (client === this.#client && errorKindOf(error) === 'connection_lost') this.drop()
       throw error
     } finally {
       this.#inFlight -= 1

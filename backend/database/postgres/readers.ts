@@ -188,8 +188,8 @@ export class PostgresReaders implements DatabaseConnection {
       const isProblem = error instanceof Problem
       const errorKind = isProblem ? undefined : errorKindOf(error)
       // Reads change nothing, so they can be sent again over a new connection.
-      if (errorKind === 'lost' && !isRepeated) return this.#run(connection, group, true)
-      if (isProblem || errorKind === 'lost' || reads.length === 1) {
+      if (errorKind === 'connection_lost' && !isRepeated) return this.#run(connection, group, true)
+      if (isProblem || errorKind === 'connection_lost' || reads.length === 1) {
         const reason = errorKind === undefined ? error : unavailable(error)
         for (const read of reads) read.reject(reason)
         return

@@ -38,7 +38,10 @@ export interface PoolOptions extends SessionOptions {
  */
 const STATEMENT_MS_MAX = 8000
 
-/** How long a server may send nothing while a statement is in progress. */
+/**
+ * After this time without a result, statements are given up: by the driver, counted from when they were sent, or on a
+ * connection that reads share, counted from the last result on it.
+ */
 export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 
 /**
@@ -77,7 +80,10 @@ export function createPool(options: PoolOptions): pg.Pool {
   return pool
 }
 
-/** The errors of broken connections. Statements in progress fail with the same error; later ones have other errors. */
+/**
+ * The error that broke each connection. It is kept here because statements that are sent later fail with another error,
+ * which does not name the cause.
+ */
 const CONNECTION_ERRORS = new WeakMap<pg.ClientBase, Error>()
 
 /** Returns the error that broke the connection of a client of the pool; undefined if it is not broken. */
@@ -126,7 +132,8 @@ function sessionConfig(options: SessionOptions): pg.ClientConfig {
 function startupLimits({ lockMsMax, hasTimeLimits, readOnly }: SessionOptions): pg.ClientConfig {
   const settings = [
     hasTimeLimits
-      ? // Calls read few rows: if the server expects many, starting parallel workers takes longer than reading.
+      ? // Sessions with time limits serve calls, which read few rows. If the planner overestimates their number, starting
+        // parallel workers takes longer than reading the rows.
         '-c max_parallel_workers_per_gather=0'
       : // The role may have a time limit of its own, which this setting removes.
         '-c statement_timeout=0',

@@ -72,7 +72,7 @@ export async function openSqlite(
       listen: (topic, listener) => listeners.add(topic, listener),
       migrated,
       snapshot: (work) => readSnapshot(path, work),
-      emptyWriteAheadLog: () => emptyWriteAheadLog(path),
+      truncateWriteAheadLog: () => truncateWriteAheadLog(path),
       clockFault: undefined,
       get fault() {
         return queue.fault
@@ -121,7 +121,7 @@ async function readSnapshot<T>(path: string, work: (read: Reader) => Promise<T>)
   }
 }
 
-async function emptyWriteAheadLog(path: string): Promise<boolean> {
+async function truncateWriteAheadLog(path: string): Promise<boolean> {
   const connection = await SqliteConnection.open(path, 'write')
   try {
     const db = kyselyOnConnection<unknown>(connection)

@@ -176,7 +176,12 @@ ${isAdmin && renderConfirmation(frame, path, 'The address works')}`
 }
 ${contact === 'complained' && html`<p class="hint">The recipient reported our mail as unwanted. Contact the customer in another way, or enter another address.</p>`}
 ${contact === 'unsubscribed' && html`<p class="hint">The recipient unsubscribed from reminders. The customer still owes the money; contact them in another way.</p>`}
-${(contact === 'complained' || contact === 'unsubscribed') && isAdmin && renderConfirmation(frame, path, 'The new address works')}
+${
+  (contact === 'complained' || contact === 'unsubscribed') &&
+  isAdmin &&
+  html`<p class="hint">After you have entered another address, confirm here that it works.</p>
+${renderConfirmation(frame, path, 'The new address works')}`
+}
 </section>`
 }
 

@@ -56,7 +56,7 @@ export function renderSummary(
   return html`<p class="summary">${path === undefined ? words : html`<a href="${path}">${words}</a>`}${sums.map((sum) => html` · <strong>${renderMoney(sum.amount, sum.currency)}</strong>`)}</p>`
 }
 
-/** Renders a link in the row above a list that offers its views, e.g. overdue invoices. */
+/** Renders one of the links above a list, each of which opens a view of it, e.g. overdue invoices. */
 export function renderViewLink(
   path: string,
   filters: Filters,

@@ -8,8 +8,8 @@ import type {
 import type { PreviewContext } from './effects.ts'
 
 /** The values of the field `put_to`: how the payment is allocated. */
-export const PUT_TO = ['oldest_first', 'chosen', 'on_account'] as const
-export type PutTo = (typeof PUT_TO)[number]
+export const ALLOCATION_MODES = ['oldest_first', 'chosen', 'on_account'] as const
+export type AllocationMode = (typeof ALLOCATION_MODES)[number]
 
 export interface LoadedDebtor extends PreviewContext {
   readonly debtor: DebtorRow

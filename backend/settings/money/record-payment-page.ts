@@ -16,11 +16,13 @@ import type { Frame } from '../shell/response.ts'
 import { renderAllocationFields } from './allocation-fields.ts'
 import type { Preview } from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
-import type { LoadedDebtor, PutTo } from './record-form.ts'
+import type { AllocationMode, LoadedDebtor } from './record-form.ts'
 
 const PATH = '/settings/payments'
 
-const PUT_TO_WORDS: Readonly<Record<PutTo, readonly [label: string, hint: string]>> = {
+const ALLOCATION_MODE_WORDS: Readonly<
+  Record<AllocationMode, readonly [label: string, hint: string]>
+> = {
   oldest_first: ['Oldest invoices first', 'The rest of the payment stays on account.'],
   chosen: [
     'These invoices',
@@ -61,7 +63,7 @@ ${renderAmount(loaded, entered, problem)}
 ${
   invoices.length === 0
     ? html`<p class="card hint">This customer owes nothing in ${currency}. The payment stays on account.</p><input type="hidden" name="put_to" value="on_account">`
-    : renderPutTo(loaded, entered, problem, today)
+    : renderAllocation(loaded, entered, problem, today)
 }
 <p class="row"><button class="primary">Preview</button> <a class="button" href="/settings/customers/${debtor.id}">Cancel</a></p>
 </form>`
@@ -105,7 +107,7 @@ function renderCurrencyLinks({
   )}</nav>`
 }
 
-function renderPutTo(
+function renderAllocation(
   { invoices }: LoadedDebtor,
   entered: Fields,
   problem: Problem | undefined,
@@ -114,7 +116,7 @@ function renderPutTo(
   const chosen = entered.text('put_to') || 'oldest_first'
   return html`<fieldset class="card put-to" id="put_to"${describedBy(problem, 'put_to')}><legend class="title">Allocation</legend>
 ${renderFieldFaults(problem, 'put_to')}${renderFieldFaults(problem, 'allocations')}
-${Object.entries(PUT_TO_WORDS).map(
+${Object.entries(ALLOCATION_MODE_WORDS).map(
   ([name, [label, hint]]) =>
     html`<label class="check" for="put-${name}"><input type="radio" id="put-${name}" name="put_to" value="${name}"${attribute('checked', chosen === name)}> <span>${label} <span class="hint">${hint}</span></span></label>
 ${name === 'chosen' && html`<div class="chosen">${renderAllocationFields(invoices, today, entered, problem)}</div>`}`,

@@ -22,7 +22,12 @@ import {
 import { amountText, readAmountText } from './amount-field.ts'
 import { type MoneyAction, moneyActionPages } from './money-action.ts'
 import { renderPickCustomer } from './pick-customer-page.ts'
-import { type LoadedDebtor, PUT_TO, type PutTo, RECENT_MAX } from './record-form.ts'
+import {
+  ALLOCATION_MODES,
+  type AllocationMode,
+  type LoadedDebtor,
+  RECENT_MAX,
+} from './record-form.ts'
 import { renderRecordForm, renderRecordPreview } from './record-payment-page.ts'
 
 const PATH = '/settings/payments'
@@ -147,16 +152,16 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
     invalid('amount', text.trim() === '' ? 'Enter the amount.' : `The amount ${amountOrFault}.`)
   }
   const amount = amountOrFault
-  const putTo = putToOf(fields)
+  const allocationMode = allocationModeOf(fields)
   const allocatable = { invoices: loaded.invoices, currency, available: amount }
-  const allocations = putTo === 'chosen' ? parseAllocations(fields, allocatable) : []
-  if (putTo === 'chosen' && allocations.length === 0) {
+  const allocations = allocationMode === 'chosen' ? parseAllocations(fields, allocatable) : []
+  if (allocationMode === 'chosen' && allocations.length === 0) {
     invalid('put_to', 'Enter an amount for at least one invoice, or choose another option.')
   }
   const body: JsonObject = {
     amount,
     currency,
-    ...(putTo === 'chosen'
+    ...(allocationMode === 'chosen'
       ? {
           allocations: allocations.map((allocation) => ({
             invoice_id: allocation.invoiceId,
@@ -181,7 +186,7 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
     // The form promises that the unallocated part of the payment stays on account, whatever the account's setting
     // `apply_credit` is. If `put_to` is omitted, which only scripts can do, this setting decides.
     ignoresApplyCredit: fields.text('put_to') !== '',
-    ...(putTo === 'oldest_first' && { target }),
+    ...(allocationMode === 'oldest_first' && { target }),
   }
 }
 
@@ -190,9 +195,9 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
  * The account's setting `apply_credit` then decides about the rest of the payment, even if this function returns
  * `on_account`, because `ignoresApplyCredit` is false.
  */
-function putToOf(fields: Fields): PutTo {
+function allocationModeOf(fields: Fields): AllocationMode {
   const text = fields.text('put_to')
   if (text === '') return fields.list('allocations/invoice_id').length > 0 ? 'chosen' : 'on_account'
-  const known = PUT_TO.find((candidate) => candidate === text)
-  return known ?? invalid('put_to', `put_to must be one of ${PUT_TO.join(', ')}.`)
+  const known = ALLOCATION_MODES.find((candidate) => candidate === text)
+  return known ?? invalid('put_to', `put_to must be one of ${ALLOCATION_MODES.join(', ')}.`)
 }

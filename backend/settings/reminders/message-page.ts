@@ -57,7 +57,7 @@ export function renderMessageFacts({
   const to = row.recipient === null ? '–' : isAdmin ? row.recipient : maskRecipient(row.recipient)
   return html`<section class="card"><dl class="facts">
 <div><dt>Customer</dt><dd><a href="/settings/customers/${row.debtor_id}" translate="no">${customerName}</a></dd></div>
-<div><dt>${row.direction === 'outbound' ? 'To' : 'From'}</dt><dd translate="no">${to}</dd></div>
+${row.direction === 'outbound' && html`<div><dt>To</dt><dd translate="no">${to}</dd></div>`}
 ${row.amount_due !== null && row.currency !== null && html`<div><dt>Amount due in the text</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div>`}
 ${row.sent_at === null ? row.scheduled_for !== null && html`<div><dt>Scheduled for</dt><dd>${exactTime(row.scheduled_for, timezone)}</dd></div>` : html`<div><dt>Sent</dt><dd>${exactTime(row.sent_at, timezone)}</dd></div>`}
 ${row.delivered_at !== null && html`<div><dt>Delivered</dt><dd>${exactTime(row.delivered_at, timezone)}</dd></div>`}

@@ -463,12 +463,12 @@ t.test(
     await fillLedger(testAccount, debtor)
     // These rows make SQLite split and merge pages, which can leave old bytes in free space.
     for (let n = 0; n < 60; n += 1) await testAccount.createInvoice({ notes: 'x'.repeat(1500) })
-    await database.emptyWriteAheadLog()
+    await database.truncateWriteAheadLog()
     const readFiles = () =>
       ['', '-wal'].map((suffix) => readFileSync(path + suffix, 'latin1')).join('')
     matches(t, readFiles(), containing(CANARY))
     await erase(testAccount, debtor.id)
-    t.equal(await database.emptyWriteAheadLog(), true)
+    t.equal(await database.truncateWriteAheadLog(), true)
     t.notMatch(readFiles(), CANARY)
   },
 )

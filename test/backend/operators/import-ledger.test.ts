@@ -63,6 +63,12 @@ t.test('an error shows characters that are otherwise invisible', async (t) => {
   await rejectsWith(t, read(rows), /InvoiceDate "\\u\{200e\}1\/2\/2013" must be a date that exists/)
 })
 
+t.test('an error escapes control characters, which could control the terminal', async (t) => {
+  // Regression: a cell with U+009B, with which an escape sequence may begin, was shown as it is.
+  const rows = `${HEADER}\n1,C-1,\u009b31m1/2/2013,1/9/2013,5.00,\n`
+  await rejectsWith(t, read(rows), /InvoiceDate "\\u\{9b\}31m1\/2\/2013"/)
+})
+
 t.test('a formatted amount is parsed to the same amount', async (t) => {
   const cents = fc.integer({ min: 1, max: 999_999_999_999 })
   fc.assert(

@@ -140,7 +140,8 @@ t.test('sender, wording and payment details are shown, changed and reset', async
     writeFileSync(file, content)
     matches(t, await run(command), {
       code: 2,
-      stderr: /firm-nl\.json must contain a JSON object with texts as members, named subject/,
+      stderr:
+        /firm-nl\.json must contain a JSON object with one or more of these members, each a text: subject/,
     })
   }
 
