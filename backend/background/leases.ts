@@ -11,6 +11,16 @@ import type { Expression } from 'kysely'
 import { readAnyTable, writeAnyTable } from '../database/any-table.ts'
 import type { Reader, Tables, Transaction } from '../database/tables.ts'
 
+/** The work on a claimed row starts within this time after the claim, or not at all. */
+const START_MS_MAX = 5000
+
+/**
+ * The time between the end of the work and the end of the lease: 10 s for recording the outcome, and 20 s for clocks.
+ * The clocks of two backends differ by up to 20 s (see `CLOCK_DIFFERENCE_MS_MAX` in `../database/postgres/primary.ts`).
+ * Without this, a backend whose clock is ahead would repeat work that another backend has not finished.
+ */
+const MARGIN_MS = 30_000
+
 /** The tables with the columns `run_at` and `lease`. */
 type Leased = {
   [T in keyof Tables]: Tables[T] extends { run_at: string | null; lease: string | null } ? T : never
@@ -26,13 +36,17 @@ type Change<T extends Leased> = {
 export interface LeasedTable<T extends Leased> {
   readonly table: T
   readonly key: keyof Tables[T] & string
-  /**
-   * The duration of a lease. It is longer than the work can take, with a margin for slow writes and for clocks
-   * that differ.
-   */
-  readonly leaseMs: number
+  /** The maximum duration of the work on a row, from its start. */
+  readonly workMsMax: number
   /** Whether rows that are due at the same instant are sorted by their keys. */
-  readonly isOrdered?: boolean
+  readonly sortsTiesByKey?: boolean
+}
+
+export interface Claim {
+  /** Identifies the worker: the rows with this lease are those that it claimed. */
+  readonly lease: string
+  /** The caller must not start to work on the claimed rows later than this. */
+  readonly startBefore: Date
 }
 
 export interface DueOptions<T extends Leased> {
@@ -43,13 +57,16 @@ export interface DueOptions<T extends Leased> {
 
 export function leasesOf<T extends Leased>({
   table,
-  leaseMs,
-  isOrdered = false,
+  workMsMax,
+  sortsTiesByKey = false,
   ...columns
 }: LeasedTable<T>) {
+  const leaseMs = START_MS_MAX + workMsMax + MARGIN_MS
   const key: string = columns.key
   const update = (tx: Transaction) => writeAnyTable(tx).updateTable<string>(table)
   return {
+    leaseMs,
+
     /** Returns the keys of due rows, the longest due first. */
     async findDue(reader: Reader, now: Date, { limit, where = {} }: DueOptions<T>) {
       const due = readAnyTable(reader)
@@ -59,7 +76,7 @@ export function leasesOf<T extends Leased>({
         .where((row) => row.and(where))
         .orderBy('run_at')
         .limit(limit)
-      const rows = await (isOrdered ? due.orderBy(key) : due).execute()
+      const rows = await (sortsTiesByKey ? due.orderBy(key) : due).execute()
       return rows.map((row) => String(row[key]))
     },
 
@@ -78,15 +95,20 @@ export function leasesOf<T extends Leased>({
       return row === undefined ? undefined : new Date(String(row['run_at']))
     },
 
-    /** Claims the rows of `ids` that are still due. Returns the lease, by which the caller finds the claimed rows. */
-    async claim(tx: Transaction, ids: readonly string[], now: Date, change: Change<T> = {}) {
+    /** Claims the rows of `ids` that are still due. The caller finds the claimed rows by the lease. */
+    async claim(
+      tx: Transaction,
+      ids: readonly string[],
+      now: Date,
+      change: Change<T> = {},
+    ): Promise<Claim> {
       const lease = createLease()
       await update(tx)
         .set({ ...change, lease, run_at: new Date(now.getTime() + leaseMs).toISOString() })
         .where(key, 'in', ids)
         .where('run_at', '<=', now.toISOString())
         .execute()
-      return lease
+      return { lease, startBefore: new Date(now.getTime() + START_MS_MAX) }
     },
 
     /**

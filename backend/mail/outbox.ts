@@ -17,14 +17,10 @@ import { type NoticeTextDeps, writeNotice } from './wording/notice-texts.ts'
 
 const BATCH_MAX = 10
 
-/** A hand-over starts within this time after the mail was composed, or not at all. */
-const START_MS_MAX = 5000
-
 const OUTBOX_LEASES = leasesOf({
   table: 'mail_outbox',
   key: 'id',
-  // 30 seconds are for composing the mail, for slow writes and for clocks that differ.
-  leaseMs: START_MS_MAX + HAND_OVER_MS_MAX + 30_000,
+  workMsMax: HAND_OVER_MS_MAX,
 })
 
 /**
@@ -112,9 +108,10 @@ export async function sendNotices(deps: OutboxDeps): Promise<boolean> {
 }
 
 async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
-  const row = await claim(deps, id)
+  const { row, startBefore } = await claim(deps, id)
   if (row === undefined) return
-  const result = await composeAndHandOver(deps, row).catch((error: unknown): HandOverResult => {
+  const handingOver = composeAndHandOver(deps, row, startBefore)
+  const result = await handingOver.catch((error: unknown): HandOverResult => {
     deps.log.error({ err: error, id }, 'mail of a notice not composed')
     // `recordResult` retries it.
     return { outcome: 'abandoned', detail: 'the mail could not be composed' }
@@ -122,26 +119,31 @@ async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
   await recordResult(deps, row, result)
 }
 
-/** Resolves to undefined if another worker has claimed the mail. */
+/** `row` is undefined if another worker has claimed the mail. */
 async function claim({ database, clock }: OutboxDeps, id: string) {
-  const now = clock()
   return database.transaction(async (tx) => {
+    const now = clock()
     const attempts = sql<number>`attempts + 1`
-    const lease = await OUTBOX_LEASES.claim(tx, [id], now, {
+    const { lease, startBefore } = await OUTBOX_LEASES.claim(tx, [id], now, {
       attempts,
       updated_at: now.toISOString(),
     })
-    return tx
+    const row = await tx
       .selectFrom('mail_outbox')
       .selectAll()
       .where('id', '=', id)
       .where('lease', '=', lease)
       .executeTakeFirst()
+    return { row, startBefore }
   })
 }
 
-async function composeAndHandOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOverResult> {
-  const { database, mailer, clock } = deps
+async function composeAndHandOver(
+  deps: OutboxDeps,
+  row: MailOutboxRow,
+  startBefore: Date,
+): Promise<HandOverResult> {
+  const { database, mailer } = deps
   const notice = await database.read
     .selectFrom('notices')
     .selectAll()
@@ -162,7 +164,7 @@ async function composeAndHandOver(deps: OutboxDeps, row: MailOutboxRow): Promise
     html: renderMailHtml(body),
     logo: await findLogo(database.read, row.account_id, body.logo?.id ?? null),
   }
-  return mailer.send(mail, { startBefore: new Date(clock().getTime() + START_MS_MAX) })
+  return mailer.send(mail, { startBefore })
 }
 
 async function recordResult(

@@ -2,7 +2,7 @@
 import type { ClaimedDelivery } from './deliveries.ts'
 import type { Outcome } from './outcomes.ts'
 import type { SecretBox } from './secret-box.ts'
-import type { Sender } from './sender.ts'
+import type { AttemptResult, Sender } from './sender.ts'
 import { signWebhook } from './signature.ts'
 
 export interface AttemptDeps {
@@ -13,9 +13,13 @@ export interface AttemptDeps {
   readonly baseUrl: string
 }
 
-/** If the receiver fails, the outcome says so. Throws only if a secret of the endpoint cannot be decrypted. */
+/**
+ * If the receiver fails, the outcome says so. The outcome is `aborted`, too, if it is too late to start the attempt.
+ * Throws only if a secret of the endpoint cannot be decrypted.
+ */
 export async function attemptDelivery(
   delivery: ClaimedDelivery,
+  startBefore: Date,
   { sender, box, clock, baseUrl }: AttemptDeps,
 ): Promise<Outcome> {
   const startedAt = clock()
@@ -30,8 +34,17 @@ export async function attemptDelivery(
     'webhook-timestamp': String(timestampSeconds),
     'webhook-signature': signWebhook({ id, timestampSeconds, body }, secrets),
   }
-  const result = await sender.send({ url: delivery.url, headers: requestHeaders, body })
+  // An attempt that starts later could be in progress when another backend claims the delivery.
+  const result =
+    startedAt > startBefore
+      ? NOT_STARTED
+      : await sender.send({ url: delivery.url, headers: requestHeaders, body })
   return { delivery, requestHeaders, result, startedAt, endedAt: clock() }
+}
+
+const NOT_STARTED: AttemptResult = {
+  ...{ succeeded: false, error: 'aborted', statusCode: null },
+  ...{ responseHeaders: null, responseBody: null, durationMs: 0 },
 }
 
 /** Decrypts the endpoint's secret, and its old secret while that is still valid. */

@@ -4,14 +4,12 @@
  */
 import { leasesOf } from '../background/leases.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
-
-/** Long enough for an attempt of 15 s, the wait for a transaction, and clocks that differ by some seconds. */
-export const LEASE_MS = 30_000
+import { ATTEMPT_MS_MAX } from './sender.ts'
 
 export const DELIVERY_LEASES = leasesOf({
   table: 'webhook_deliveries',
   key: 'id',
-  leaseMs: LEASE_MS,
+  workMsMax: ATTEMPT_MS_MAX,
 })
 
 export interface DueEndpoint {

@@ -149,11 +149,14 @@ class Deliverer {
     const now = clock()
     const { ids, nextAt } = await this.#findWork(now, pollMs)
     if (ids.length === 0) return nextAt && Math.min(pollMs, nextAt.getTime() - now.getTime())
-    const lease = await database.transaction((tx) =>
-      DELIVERY_LEASES.claim(tx, ids, now, { status: 'sending', updated_at: now.toISOString() }),
-    )
+    const { lease, startBefore } = await database.transaction((tx) => {
+      // The lease begins only now: the transaction may have waited for others.
+      const claimedAt = clock()
+      const change = { status: 'sending', updated_at: claimedAt.toISOString() } as const
+      return DELIVERY_LEASES.claim(tx, ids, claimedAt, change)
+    })
     const claimed = await readClaimed(database.read, ids, lease)
-    for (const delivery of claimed) this.#start(delivery)
+    for (const delivery of claimed) this.#start(delivery, startBefore)
     // Further deliveries may be due, so the next round follows immediately. If other backends claimed all the
     // deliveries of this round, it follows after the poll interval.
     return claimed.length > 0 ? 0 : undefined
@@ -222,8 +225,8 @@ class Deliverer {
     return counts
   }
 
-  #start(delivery: ClaimedDelivery): void {
-    const attempt = this.#deliver(delivery).finally(() => {
+  #start(delivery: ClaimedDelivery, startBefore: Date): void {
+    const attempt = this.#deliver(delivery, startBefore).finally(() => {
       this.#attempts.delete(attempt)
       // There is capacity again. A failed delivery is also due at a time that the last round did not know.
       this.#wakeWorker()
@@ -232,10 +235,10 @@ class Deliverer {
   }
 
   /** Sends the request. Frees the capacity of the endpoint when the request ends, before the outcome is recorded. */
-  async #send(delivery: ClaimedDelivery): Promise<Outcome> {
+  async #send(delivery: ClaimedDelivery, startBefore: Date): Promise<Outcome> {
     this.#sending.add(delivery)
     try {
-      return await attemptDelivery(delivery, this.#deps)
+      return await attemptDelivery(delivery, startBefore, this.#deps)
     } finally {
       this.#sending.delete(delivery)
       this.#wakeWorker()
@@ -243,10 +246,10 @@ class Deliverer {
   }
 
   /** Never rejects. If the outcome is not recorded, the delivery is claimed again when its lease has expired. */
-  async #deliver(delivery: ClaimedDelivery): Promise<void> {
+  async #deliver(delivery: ClaimedDelivery, startBefore: Date): Promise<void> {
     const { database, clock, log } = this.#deps
     try {
-      const outcome = await this.#send(delivery)
+      const outcome = await this.#send(delivery, startBefore)
       this.#deps.onAttempt?.(outcome)
       if (outcome.result.error === 'aborted') {
         await database.transaction((tx) => releaseDelivery(tx, delivery, clock()))

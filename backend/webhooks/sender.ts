@@ -3,7 +3,7 @@ import { Agent, type Dispatcher, errors } from 'undici'
 import { type ConnectorOptions, createConnector, TargetError } from './connector.ts'
 
 /** The time from name resolution to the end of the response. */
-const ATTEMPT_MS_MAX = 15_000
+export const ATTEMPT_MS_MAX = 15_000
 
 /** How many bytes of the response body are read. */
 const RESPONSE_BYTES_MAX = 65_536

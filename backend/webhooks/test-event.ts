@@ -2,7 +2,6 @@
  * Sends a test event: immediately, without retries, and even to a paused or disabled endpoint. If a shutdown aborts the
  * attempt, the delivery waits for a worker like any other, and is sent only while the endpoint is enabled.
  */
-import { randomUUID } from 'node:crypto'
 import type { Logger } from '../../shared/process/log.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { Database } from '../database/database.ts'
@@ -11,7 +10,12 @@ import { isEventType } from '../events/event-types.ts'
 import { insertEvent, newDelivery } from '../events/events.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { attemptDelivery } from './attempt.ts'
-import { type ClaimedDelivery, LEASE_MS, readClaimed, releaseDelivery } from './deliveries.ts'
+import {
+  type ClaimedDelivery,
+  DELIVERY_LEASES,
+  readClaimed,
+  releaseDelivery,
+} from './deliveries.ts'
 import { recordOutcomes } from './outcomes.ts'
 import { ATTEMPTS_MAX } from './retry-schedule.ts'
 import { sampleOf } from './samples.ts'
@@ -39,15 +43,20 @@ export async function sendTestEvent(
   { database, webhooks, log }: TestDeps,
   actionContext: ActionContext,
 ): Promise<string> {
-  const claimed = await recordTest(endpoint, type, database, actionContext)
-  const sending = deliver(claimed, database, webhooks).catch((error: unknown) => {
-    log.error({ err: error, delivery: claimed.id }, 'outcome of a test event not recorded')
+  const test = await recordTest(endpoint, type, { database, webhooks }, actionContext)
+  const sending = deliver(test, database, webhooks).catch((error: unknown) => {
+    log.error({ err: error, delivery: test.claimed.id }, 'outcome of a test event not recorded')
   })
   const { promise: timedOut, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, WAIT_MS_MAX)
   await Promise.race([sending, timedOut])
   clearTimeout(timer)
-  return claimed.id
+  return test.claimed.id
+}
+
+interface ClaimedTest {
+  readonly claimed: ClaimedDelivery
+  readonly startBefore: Date
 }
 
 /**
@@ -57,49 +66,50 @@ export async function sendTestEvent(
 async function recordTest(
   endpoint: WebhookEndpointRow,
   type: string,
-  database: Database,
+  { database, webhooks }: Pick<TestDeps, 'database' | 'webhooks'>,
   actionContext: ActionContext,
-): Promise<ClaimedDelivery> {
+): Promise<ClaimedTest> {
   if (!isEventType(type)) {
     const detail = `${type} is not an event type.`
     throw enteredValuesProblem([{ pointer: '/type', code: 'unknown_event_type', detail }])
   }
   const { id: endpointId, account_id: accountId } = endpoint
-  const lease = randomUUID()
-  const id = await database.transaction(async (tx) => {
+  const { id, lease, startBefore } = await database.transaction(async (tx) => {
     const eventHead = { accountId, type, subjectId: endpointId }
     const eventId = await insertEvent(tx, eventHead, sampleOf(type), actionContext.now, {
       test: true,
     })
-    const delivery = newDelivery({ accountId, eventId, endpointId, type }, actionContext.now)
-    // While a delivery is being sent, `run_at` is the end of its lease.
-    const leaseEnd = new Date(actionContext.now.getTime() + LEASE_MS).toISOString()
+    // The lease begins only now: the transaction may have waited for others.
+    const now = webhooks.clock()
+    const delivery = newDelivery({ accountId, eventId, endpointId, type }, now)
+    const { id } = delivery
     await tx
       .insertInto('webhook_deliveries')
-      .values({ ...delivery, status: 'sending', lease, run_at: leaseEnd, step: ATTEMPTS_MAX - 1 })
+      .values({ ...delivery, step: ATTEMPTS_MAX - 1 })
       .execute()
+    const claim = await DELIVERY_LEASES.claim(tx, [id], now, { status: 'sending' })
     await recordAudit(tx, actionContext, {
       accountId,
       action: 'webhook_endpoint.tested',
       subjectId: endpointId,
       detail: { url: endpoint.url, type },
     })
-    return delivery.id
+    return { id, ...claim }
   })
   const [claimed] = await readClaimed(database.read, [id], lease)
   if (claimed === undefined) throw new Error(`the test delivery ${id} no longer exists`)
-  return claimed
+  return { claimed, startBefore }
 }
 
 /** A test event is not retried, so no delay needs jitter. 0.5 would leave a delay unchanged. */
 const noJitter = () => 0.5
 
 async function deliver(
-  claimed: ClaimedDelivery,
+  { claimed, startBefore }: ClaimedTest,
   database: Database,
   webhooks: WebhookServices,
 ): Promise<void> {
-  const outcome = await attemptDelivery(claimed, webhooks)
+  const outcome = await attemptDelivery(claimed, startBefore, webhooks)
   await database.transaction(async (tx) => {
     if (outcome.result.error === 'aborted') await releaseDelivery(tx, claimed, webhooks.clock())
     else await recordOutcomes(tx, [outcome], noJitter)

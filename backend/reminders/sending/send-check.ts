@@ -25,7 +25,7 @@ import {
   type Refusal,
   type Situation,
 } from '../safety-rails.ts'
-import { REMINDER_LEASES, START_MS_MAX, setNextRun } from './leases.ts'
+import { REMINDER_LEASES, setNextRun } from './leases.ts'
 import { markSent } from './mark-sent.ts'
 import { ensureText, readMessageHtml, showsOutdatedPaymentDetails, writeText } from './text.ts'
 import {
@@ -343,7 +343,7 @@ async function startSending(
     throw new Error(`message ${id} has no recipient or no text`)
   }
   const attempts = sql<number>`attempts + 1`
-  const lease = await REMINDER_LEASES.claim(tx, [id], now, { attempts })
+  const { lease, startBefore } = await REMINDER_LEASES.claim(tx, [id], now, { attempts })
   await changeMessage(tx, message, { status: 'sending' }, null, now)
   const { row: account } = waiting.account
   const { html, sender_name, logo_id } = await readMessageHtml(tx, id)
@@ -358,5 +358,5 @@ async function startSending(
     logo: await findLogo(tx, accountId, logo_id),
     unsubscribeUrl: unsubscribeLinks.linkFor({ accountId, address: recipient }),
   }
-  return { messageId: id, lease, mail, startBefore: new Date(now.getTime() + START_MS_MAX) }
+  return { messageId: id, lease, mail, startBefore }
 }

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { DELIVERY_LEASES, LEASE_MS } from '../../../backend/webhooks/deliveries.ts'
+import { DELIVERY_LEASES } from '../../../backend/webhooks/deliveries.ts'
 import {
   ENDPOINTS_MAX,
   expireOldSecret,
@@ -403,7 +403,7 @@ t.test('a delivery of a dead worker is sent when its lease has expired', async (
   await until(() => otherReceiver.webhooks.length === 1, 'the worker has run')
   const [leased] = await webhooks.deliveries()
   matches(t, leased, { id: claimedId, status: 'sending' })
-  webhooks.advanceClock(LEASE_MS)
+  webhooks.advanceClock(DELIVERY_LEASES.leaseMs)
   await webhooks.untilAll(isDelivered, 'delivered')
 })
 
@@ -421,7 +421,7 @@ t.test(
     await webhooks.testAccount.createDebtor()
     await until(() => receiver.webhooks.length === 1, 'the first attempt is in progress')
     receiver.respondWith((_, res) => void res.writeHead(204).end())
-    webhooks.advanceClock(LEASE_MS)
+    webhooks.advanceClock(DELIVERY_LEASES.leaseMs)
     await webhooks.untilAll(isDelivered, 'delivered after the lease has expired')
     release()
     await worker.drain()

@@ -120,7 +120,7 @@ async function claimAndFail(
     ),
   )
   const ids = due.flat()
-  const lease = await database.transaction((tx) =>
+  const { lease } = await database.transaction((tx) =>
     DELIVERY_LEASES.claim(tx, ids, now, { status: 'sending' }),
   )
   const claimed = await readClaimed(database.read, ids, lease)
