@@ -38,6 +38,8 @@ export interface CallServerOptions {
   readonly log: Logger
   /** Whether calls record the timings of their steps, for traces. */
   readonly recordsSteps: boolean
+  /** Returns the value of `Allow`; undefined if there is nothing at the path. */
+  allowedMethods(path: string): string | undefined
   /** Called if the head of a call is rejected. In `fields`, lower-case names alternate with values. */
   onInvalidHead(call: Call, fields: readonly string[]): void
   /** Handles a valid request. Throws or returns a `Problem` to reject it; to return it takes less time. */
@@ -107,8 +109,10 @@ export class CallServer {
       } catch (error) {
         // The connection is closed, so no response can be sent.
         if (!connection.isOpen) return
-        if (call.record.head === undefined) this.#options.onInvalidHead(call, raw.fields)
-        response = this.#responseTo(error, call)
+        response =
+          call.record.head === undefined
+            ? this.#responseToInvalidHead(error, call, raw)
+            : this.#responseTo(error, call)
       }
       status = response.status
       closes = this.#isLast(call, connection, response)
@@ -139,6 +143,12 @@ export class CallServer {
     } catch (error) {
       this.#log.error({ requestId: call.requestId, err: error }, 'the call was not recorded')
     }
+  }
+
+  #responseToInvalidHead(error: unknown, call: Call, { fields, target }: RawRequestHead): Response {
+    this.#options.onInvalidHead(call, fields)
+    const [path = ''] = target.split('?', 1)
+    return this.#responseTo(asProblem(error, this.#options.allowedMethods(path)), call)
   }
 
   #responseTo(error: unknown, call: Call): Response {

@@ -149,19 +149,23 @@ const FAULT_CODES: Record<Http1Fault, ProblemCode> = {
   headers_too_large: 'headers_too_large',
 }
 /**
- * Further headers of the responses to faults. RFC 9110, section 15.5.2 requires a challenge in each 401, and
+ * Returns further headers of the response to a fault. RFC 9110, section 15.5.2 requires a challenge in each 401, and
  * section 15.5.6 the allowed methods in each 405.
  */
-const FAULT_HEADERS: Partial<Record<Http1Fault, Readonly<Record<string, string>>>> = {
-  unknown_method: { allow: 'GET, HEAD, POST, OPTIONS' },
-  duplicate_authorization: { 'www-authenticate': 'Bearer realm="api", error="invalid_token"' },
+function headersOf(fault: Http1Fault, allow: string): Readonly<Record<string, string>> {
+  if (fault === 'unknown_method') return { allow }
+  if (fault !== 'duplicate_authorization') return {}
+  return { 'www-authenticate': 'Bearer realm="api", error="invalid_token"' }
 }
 
-/** Converts an error into a problem. An unexpected error becomes a 500 that does not describe it. */
-export function asProblem(error: unknown): Problem {
+/**
+ * Converts an error into a problem. An unexpected error becomes a 500 that does not describe it. `allow` lists the
+ * methods of the path; it is empty if there is nothing at the path.
+ */
+export function asProblem(error: unknown, allow = ''): Problem {
   if (error instanceof Problem) return error
   if (error instanceof Http1Error) {
-    const headers = FAULT_HEADERS[error.fault] ?? {}
+    const headers = headersOf(error.fault, allow)
     return new Problem(FAULT_CODES[error.fault], error.message, { headers })
   }
   return new Problem(

@@ -30,7 +30,7 @@ import type { Forwarder } from '../upstream/forward.ts'
 import { allowanceToReport, allowanceToShow, applyLimit } from './allowance.ts'
 import { type AddressCheck, createAddressCheck } from './allowed-address.ts'
 import { decide } from './decide.ts'
-import { createRouter, type Routing } from './route.ts'
+import { createRouter, type Router, type Routing } from './route.ts'
 import { toClient, toUpstream } from './translate.ts'
 
 /** A call whose principal the backend rejects this many times, although the key is unchanged, gets 503. */
@@ -63,7 +63,8 @@ export interface GatewayDependencies extends Pick<ListenerOptions, PassedToListe
 
 export function createGateway(dependencies: GatewayDependencies): Listener {
   const { authenticator, rateLimiter, pages, usage, accessLog, tracing } = dependencies
-  const serveApi = createApi(dependencies)
+  const router = createRouter(dependencies.contract)
+  const serveApi = createApi(dependencies, router)
 
   function serve(head: RequestHead, call: Call): Promise<Outcome> | Outcome {
     call.record.trace = traceOf(head) ?? tracing?.begin()
@@ -74,6 +75,11 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     throw new Problem('route_not_found', `There is nothing at ${head.path}.`)
   }
 
+  function allowedMethods(path: string): string | undefined {
+    if (path === '/') return DOCS_REDIRECT_METHODS
+    return pages.routeOf(path)?.methods.join(', ') ?? router.allowedMethods(path)
+  }
+
   return new Listener({
     ...dependencies,
     recordsSteps: tracing !== undefined,
@@ -82,6 +88,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
       record.head && pages.problemPage(problem, record.head, requestId),
     commonHeaders: (call, status) =>
       rateLimitHeaders(call && allowanceToShow(rateLimiter, call, status)),
+    allowedMethods,
     onInvalidHead: (call, fields) => recordCachedKey(authenticator, call, fields),
     onResponse: (call, status) => usage.record(finishedCall(call, status), status),
     onSettled: accessLog.recordCall,
@@ -90,10 +97,9 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
 }
 
 /** Returns the function that runs the steps of an API call. */
-function createApi(dependencies: GatewayDependencies) {
+function createApi(dependencies: GatewayDependencies, router: Router) {
   const { authenticator, rateLimiter, forwarder } = dependencies
   const addresses = createAddressCheck(dependencies.trustedProxies, authenticator)
-  const route = createRouter(dependencies.contract)
   const decideAndForward = createDecideAndForward(dependencies, addresses)
 
   /**
@@ -161,7 +167,7 @@ function createApi(dependencies: GatewayDependencies) {
   return function serveApi(head: RequestHead, call: Call): Promise<Outcome> | Problem {
     // The route is matched first, because the log and the metrics need it even if authentication fails.
     // `decide` uses the result after authentication.
-    const routing = route(head)
+    const routing = router.route(head)
     if ('operationId' in routing) call.record.operation = routing
     const credential = authenticator.readCredential(head.headers.get('authorization'))
     const { cached } = credential
@@ -312,10 +318,12 @@ function readBody(
   return call.readBody(framing, limits, expectsContinue && mayFit(framing, limits))
 }
 
+const DOCS_REDIRECT_METHODS = 'GET, HEAD'
+
 function redirectToDocs({ method }: RequestHead): Response {
   if (method !== 'GET' && method !== 'HEAD') {
     throw new Problem('method_not_allowed', 'This path allows only GET and HEAD.', {
-      headers: { allow: 'GET, HEAD' },
+      headers: { allow: DOCS_REDIRECT_METHODS },
     })
   }
   return { status: 302, headers: ['location', '/docs', 'cache-control', 'no-store'], body: NO_BODY }

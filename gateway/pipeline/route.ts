@@ -10,7 +10,11 @@ import type { RequestHead } from '../http1/request-head.ts'
  */
 export type Routing = Operation | { readonly allow: string } | Problem
 
-export type Router = (head: RequestHead) => Routing
+export interface Router {
+  route(head: RequestHead): Routing
+  /** Returns the value of `Allow`; undefined if there is nothing at the path. */
+  allowedMethods(path: string): string | undefined
+}
 
 interface Resource {
   readonly pathPattern: RegExp
@@ -20,9 +24,10 @@ interface Resource {
 
 export function createRouter(contract: Contract): Router {
   const resources = collectResources(contract)
+  const findResource = (path: string) => resources.find(({ pathPattern }) => pathPattern.test(path))
 
-  return (head) => {
-    const resource = resources.find(({ pathPattern }) => pathPattern.test(head.path))
+  function route(head: RequestHead): Routing {
+    const resource = findResource(head.path)
     if (resource === undefined) {
       return new Problem('route_not_found', `There is nothing at ${head.path}.`)
     }
@@ -41,6 +46,8 @@ export function createRouter(contract: Contract): Router {
     }
     return operation
   }
+
+  return { route, allowedMethods: (path) => findResource(path)?.allow }
 }
 
 function collectResources({ operations }: Contract): Resource[] {

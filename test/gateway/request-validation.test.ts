@@ -141,6 +141,26 @@ for (const [what, bytes, status] of REJECTED) {
   )
 }
 
+// Regression: the response to an unknown method always allowed GET, HEAD, POST and OPTIONS.
+for (const [path, allow] of [
+  ['/api/v1/me', 'GET, HEAD'],
+  ['/api/v1/debtors?limit=1', 'GET, HEAD, POST'],
+  ['/settings/account', 'GET, HEAD, POST, PUT'],
+  ['/mail/inbound', 'POST'],
+  ['/', 'GET, HEAD'],
+  ['/nothing', ''],
+  ['*', ''],
+]) {
+  t.test(
+    `the response to an unknown method for ${path} lists the methods of the path`,
+    async (t) => {
+      const { text } = await exchangeBytes(gateway.port, `BREW ${path} HTTP/1.1\r\n${HEADERS}\r\n`)
+      matches(t, text, /^HTTP\/1\.1 405 /)
+      t.equal(/\r\nallow: ?([^\r]*)\r\n/.exec(text)?.[1], allow)
+    },
+  )
+}
+
 t.test('16 KiB of headers are accepted', async (t) => {
   const { text } = await exchangeBytes(gateway.port, getWithHeaderBytes(16 * 1024))
   matches(t, text, /^HTTP\/1\.1 200 /)
