@@ -22,8 +22,8 @@ import { configFor, describeServer } from './servers.ts'
 const POLL_MS = 250
 
 /**
- * Leases have a margin for clocks that differ (`MARGIN_MS` in `../../background/leases.ts`). If the clock of each backend
- * differs from the server's clock by at most 10 s, two backends differ from each other by at most 20 s.
+ * Leases have a margin for clocks that differ (`MARGIN_MS` in `../../background/leases.ts`). If the clock of each
+ * backend differs from the server's clock by at most 10 s, two backends differ from each other by at most 20 s.
  */
 const CLOCK_DIFFERENCE_MS_MAX = 10_000
 
