@@ -44,7 +44,9 @@ const UNCLOSED: readonly CsvErrorCode[] = ['CSV_QUOTE_NOT_CLOSED', 'CSV_MAX_RECO
 export function readHeaders(bytes: Uint8Array): readonly string[] {
   const file = decode(bytes)
   try {
-    const [head = []]: string[][] = parseSync(file, { ...parserOptions(file), to: 1 })
+    const { separatorLine, options } = readSeparator(file)
+    const records = file.slice(separatorLine.length)
+    const [head = []]: string[][] = parseSync(records, { ...options, to: 1 })
     return head.map((cell) => cell.trim())
   } catch (error) {
     throw ledgerErrorOf(error)
@@ -62,10 +64,10 @@ export async function readRecords(
   const file = decode(bytes)
   // Unlike `bytes`, the content has no byte order mark, which `decode` removes.
   const content = Buffer.from(file)
-  const options = parserOptions(file)
+  const { separatorLine, options } = readSeparator(file)
   const records: FileRecord[] = []
   const faults: SyntaxFault[] = []
-  let start: Position = { line: 1, at: 0 }
+  let start = advance(content, { line: 1, at: 0 }, Buffer.byteLength(separatorLine))
   while (faults.length < FAULTS_MAX) {
     const error = await readFrom(content, start, options, records)
     if (error === undefined) break
@@ -166,14 +168,26 @@ async function* slicesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   }
 }
 
-function parserOptions(file: string): Options {
+/** A first line such as `sep=;`, which names the separator for Excel. Other programs may have quoted or filled it. */
+const SEPARATOR_LINE = /^"?sep=([^"\r\n])"?[,;\t]*(?:\r\n|\n|\r|$)/i
+
+/** `separatorLine` precedes the records. It is empty in most files. */
+function readSeparator(file: string): {
+  readonly separatorLine: string
+  readonly options: Options
+} {
+  const [separatorLine = '', separator] = SEPARATOR_LINE.exec(file) ?? []
+  return { separatorLine, options: parserOptions(separator ?? findDelimiter(file)) }
+}
+
+function parserOptions(delimiter: string): Options {
   return {
     trim: true,
     skip_empty_lines: true,
     // Spreadsheets write the rows that a person has emptied as separators only.
     skip_records_with_empty_values: true,
     relax_column_count: true,
-    delimiter: findDelimiter(file),
+    delimiter,
     record_delimiter: ['\r\n', '\n', '\r'],
     max_record_size: RECORD_LENGTH_MAX,
   }

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { parseColumns } from '../../../backend/cli/import/column-option.ts'
+import { readHeaders } from '../../../backend/import/csv-records.ts'
 import { dateReader } from '../../../backend/import/date-format.ts'
 import { formatMinor, parseDecimal } from '../../../backend/import/decimal.ts'
 import { type LedgerOptions, readLedger } from '../../../backend/import/ledger.ts'
@@ -136,6 +137,19 @@ t.test('names, addresses and currencies are read from columns, with any separato
     { externalId: 'A2', currency: 'EUR', amount: 1200 },
   ])
   matches(t, [...ledger.customers.values()], [{ name: 'Jansen; Bouw', email: 'ap@jansen.example' }])
+})
+
+t.test('a first line may name the separator, as for Excel', async (t) => {
+  // Regression: this line was read as the header, so that no column was found.
+  const rows = 'Number;Customer;Date;Amount;a,b,c,d,e\r\n1;K;1/2/2013;5;\r\n2;K;x;5;\r\n'
+  const headers = ['Number', 'Customer', 'Date', 'Amount', 'a,b,c,d,e']
+  for (const line of ['sep=;', '\uFEFFSEP=;', '"sep=;"', 'sep=;;;;']) {
+    const file = `${line}\r\n${rows}`
+    await rejectsWith(t, () => read(file), { message: /line 4: Date "x"/ }, line)
+    t.strictSame(readHeaders(Buffer.from(file)), headers)
+  }
+  const { invoices } = await read('sep=|\n"Number"|Customer|Date|Amount\n1|K|1/2/2013|5\n')
+  matches(t, invoices, [{ line: 3, number: '1', customerExternalId: 'K', amount: 500 }])
 })
 
 t.test('separators within quoted headers are not counted', async (t) => {
