@@ -1,17 +1,17 @@
 /** The settings of the backend and of the command line. */
 import { hkdfSync } from 'node:crypto'
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseEnv } from 'node:util'
 import { PROCESS_SETTINGS } from '../shared/process/lifecycle.ts'
 import {
   host,
-  httpUrl,
+  httpOrigin,
   integer,
   list,
   oneOf,
   optional,
   port,
+  readEnvironmentFile,
   readSettings,
   type Setting,
   SettingsError,
@@ -83,7 +83,7 @@ function readSecrets(directory: string, environment: Environment): Environment {
   if ((statSync(path).mode & 0o077) !== 0) {
     throw new SettingsError([`${path} can be read by other users. Run: chmod 600 ${path}`])
   }
-  const secrets = Object.entries(parseEnv(readFileSync(path, 'utf8')))
+  const secrets = Object.entries(readEnvironmentFile(path))
   return Object.fromEntries(secrets.filter(([name]) => !environment[`${name}_FILE`]?.trim()))
 }
 
@@ -160,7 +160,7 @@ export function mailOptions(settings: MailSettings) {
 /** The settings for sending reminders, which the command `reminders run` reads too. */
 export const REMINDER_SETTINGS = {
   ...MAIL_SETTINGS,
-  BASE_URL: httpUrl('The public address of the service.', { fallback: 'http://127.0.0.1:8080' }),
+  BASE_URL: httpOrigin('The public address of the service.', { fallback: 'http://127.0.0.1:8080' }),
   SECRET_BOX_KEY: list(
     secret(
       'The key that encrypts stored secrets; cursors and tokens use keys derived from it. A second key, after a comma, still decrypts during a rotation.',

@@ -6,11 +6,12 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer, isIPv6 } from 'node:net'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
-import { parseEnv, promisify, styleText } from 'node:util'
+import { promisify, styleText } from 'node:util'
+import { readEnvironmentFile } from '../shared/process/settings.ts'
 
 const HELP = `Usage:
   npm start      runs the whole service on this machine, with a demo account; Ctrl-C stops it
@@ -203,7 +204,7 @@ function readOrMakeSecrets(): Record<string, string | undefined> {
     writeFileSync(`${path}.partial`, `${lines.join('\n')}\n`, { mode: 0o600 })
     renameSync(`${path}.partial`, path)
   }
-  return parseEnv(readFileSync(path, 'utf8'))
+  return readEnvironmentFile(path)
 }
 
 /** Returns the secrets that the environment contains neither itself nor as a file (`NAME_FILE`). */

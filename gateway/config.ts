@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { PROCESS_SETTINGS } from '../shared/process/lifecycle.ts'
 import {
   host,
-  httpUrl,
+  httpOrigin,
   integer,
   list,
   oneOf,
@@ -118,7 +118,7 @@ export const GATEWAY_SETTINGS = {
     ['local', 'deny'],
     { fallback: 'local' },
   ),
-  BASE_URL: httpUrl('The public address of the service.', {
+  BASE_URL: httpOrigin('The public address of the service.', {
     fallback: 'http://127.0.0.1:8080',
   }),
   TRUST_PROXY: integer(

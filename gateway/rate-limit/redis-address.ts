@@ -9,6 +9,7 @@
  * With TLS, the scheme begins with `rediss`; a connection over a Unix socket has no TLS. With `redis://`, the option
  * `db` takes precedence over the path. Errors quote only the name of an option, since the URL may contain a password.
  */
+import { hasPortZero, PORT_ZERO } from '../../shared/process/settings.ts'
 
 export interface RedisHost {
   readonly host: string
@@ -128,6 +129,7 @@ function parseHosts(text: string, defaultPort: number): RedisHost[] {
         `must name each host as host, host:port or [address]:port, and ${ENCODE_PASSWORD}`,
       )
     }
+    if (port !== undefined && hasPortZero({ port })) throw new Error(PORT_ZERO)
     return { host, port: Number(port ?? defaultPort) }
   })
 }

@@ -5,6 +5,7 @@
  * known setting of another process, is a fault too. Without this, a mistyped name would silently have no effect.
  */
 import { readFileSync } from 'node:fs'
+import { parseEnv } from 'node:util'
 
 export interface Setting<T> {
   /** One sentence for `--help` and the documentation. */
@@ -244,6 +245,36 @@ export function httpUrl(description: string, options: SettingOptions = {}): Sett
     }
     return url.href.replace(/\/+$/, '')
   })
+}
+
+/**
+ * The http or https address of a host, without a path; slashes at its end are dropped. Pages link to paths such as
+ * `/settings`, so the service cannot be served below a path.
+ */
+export function httpOrigin(description: string, options: SettingOptions = {}): Setting<string> {
+  return setting(description, options, (value) => {
+    const url = URL.parse(value.replace(/\/+$/, ''))
+    if (url === null || !/^https?:$/.test(url.protocol) || url.href !== `${url.origin}/`) {
+      throw new Error(
+        `must be an http or https address without a login, path, query or fragment, such as https://api.example, not "${withoutLogin(value)}"`,
+      )
+    }
+    if (hasPortZero(url)) throw new Error(PORT_ZERO)
+    return url.origin
+  })
+}
+
+/** Continues a sentence that begins with the name of a setting. */
+export const PORT_ZERO = 'must not have the port 0: name the port of the server'
+
+/** A listener on port 0 chooses a port, but no client can connect to port 0. */
+export function hasPortZero({ port }: { readonly port: string }): boolean {
+  return /^0+$/.test(port)
+}
+
+/** Reads a file of `NAME=value` lines. A byte order mark, which editors on Windows may write, is ignored. */
+export function readEnvironmentFile(path: string): Record<string, string | undefined> {
+  return parseEnv(readFileSync(path, 'utf8').replace(/^\uFEFF/, ''))
 }
 
 /** A secret of at least 32 characters. Shorter texts and placeholders are rejected. */

@@ -214,4 +214,6 @@ t.test('backend URLs of five forms are normalized, and other URLs are rejected',
   for (const text of ['backend:8081', 'ftp://x', 'http://x/base', 'http://u:p@x', 'unix:run', '']) {
     throwsWith(t, () => parseBackendUrl(text), { message: /^must be http/ }, text)
   }
+  // Regression: the gateway started, and was never ready.
+  throwsWith(t, () => parseBackendUrl('http://backend:0'), { message: /must not have the port 0/ })
 })

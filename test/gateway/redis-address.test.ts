@@ -54,6 +54,9 @@ t.test('an error names the mistake, and never the password', async (t) => {
     ['http://canary@host', /must begin with redis:/],
     ['redis://gw:canary@a,b', /must name one host/],
     ['redis://gw:canary@host:99999', /must name each host/],
+    // Regression: the gateway started, and counted calls by itself for good.
+    ['redis://gw:canary@host:0', /must not have the port 0/],
+    ['redis-cluster://gw:canary@n1,n2:0', /must not have the port 0/],
     ['redis://gw:canary@host/main', /a number as its database/],
     ['redis://gw:canary@host?familly=6', /has an unknown option: familly/],
     ['redis://gw:canary%@host', /must encode each % as %25/],

@@ -3,6 +3,7 @@ import {
   describeSettings,
   fraction,
   host,
+  httpOrigin,
   httpUrl,
   list,
   readSettings,
@@ -29,6 +30,11 @@ t.test('a secret is read from a file, without the line end after it', async (t) 
   t.equal(describeSettings(SCHEMA, { APP_SECRET: GOOD }), 'APP_SECRET=[set]\nAPP_NAME=x')
   // An empty variable counts as unset.
   t.strictSame(read({ APP_SECRET_FILE, APP_SECRET: '' }).APP_SECRET, [GOOD, `${GOOD}x`])
+})
+
+t.test('a byte order mark before a secret in a file is ignored', async (t) => {
+  const APP_SECRET_FILE = `${t.testdir({ secret: `\uFEFF${GOOD}\r\n` })}/secret`
+  t.strictSame(read({ APP_SECRET_FILE }).APP_SECRET, [GOOD])
 })
 
 t.test('white space around the value of a variable is ignored', async (t) => {
@@ -95,6 +101,26 @@ t.test('an http address has no query, and no slash at its end', async (t) => {
   for (const address of ['https://a.example/?', 'https://a.example#', 'https://a.example?b=c']) {
     throwsWith(t, () => parse(address), { message: /without a query or fragment/ }, address)
   }
+})
+
+t.test('the address of the service has no path', async (t) => {
+  const { parse } = httpOrigin('An address.')
+  t.equal(parse('HTTPS://Müller.example:443/'), 'https://xn--mller-kva.example')
+  t.equal(parse('http://127.0.0.1:8080//'), 'http://127.0.0.1:8080')
+  // Regression: the processes started, and every link to a page or in a mail was wrong.
+  for (const address of [
+    'https://a.example/base',
+    'https://u:p@a.example',
+    'https://a.example/?',
+  ]) {
+    throwsWith(
+      t,
+      () => parse(address),
+      { message: /without a login, path, query or frag/ },
+      address,
+    )
+  }
+  throwsWith(t, () => parse('https://a.example:0'), { message: /must not have the port 0/ })
 })
 
 t.test('a fraction is a number from 0 to 1', async (t) => {

@@ -1,6 +1,6 @@
 /** Parses the servers in a PostgreSQL URL with libpq's syntax. */
 import type pg from 'pg'
-import { SettingsError } from '../../../shared/process/settings.ts'
+import { hasPortZero, PORT_ZERO, SettingsError } from '../../../shared/process/settings.ts'
 
 /**
  * The accepted values of target_session_attrs. Other values could select a standby, which rejects writes and may
@@ -40,6 +40,10 @@ export function parseServers(
     throw new SettingsError([
       `${setting} is not a valid PostgreSQL URL. Write it as postgres://user:password@host/database, with special characters encoded as %XX`,
     ])
+  }
+  const namesPortZero = (server: string) => hasPortZero(parseServer(server) ?? { port: '' })
+  if (servers.some(namesPortZero) || hasPortZero({ port: parameters.get('port') ?? '' })) {
+    throw new SettingsError([`${setting} ${PORT_ZERO}`])
   }
   return servers
 }

@@ -75,6 +75,14 @@ t.test('a space, a % and an @ of a login need not be encoded', async (t) => {
     const message = /not a valid PostgreSQL URL/
     throwsWith(t, () => describeDatabase(`postgres://${login}@host/b`), { message }, login)
   }
+  for (const url of ['postgres://a:b@one,two:0/c', 'postgres://a:b@/c?host=/run&port=0']) {
+    throwsWith(
+      t,
+      () => describeDatabase(url),
+      { message: 'DATABASE_URL must not have the port 0: name the port of the server' },
+      url,
+    )
+  }
   t.equal(
     describeDatabase('postgres://a@one:1, two:2/b'),
     'PostgreSQL, b at one:1 or two:2 as a',

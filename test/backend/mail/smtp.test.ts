@@ -292,6 +292,8 @@ t.test('SMTP_URL is parsed or rejected, and no error contains its password', asy
     'smtp://u:hunter2@mx.acme.nl/path',
     'smtp://u:hunter2@mx.acme.nl?tls=off',
     'smtp://u:hunter2%@mx.acme.nl',
+    // Regression: the backend started, and every hand-over failed.
+    'smtp://u:hunter2@mx.acme.nl:0',
   ]) {
     const error: Error = t.throws(() => parseSmtpUrl(url)) as never
     t.notMatch(error.message, /hunter2/, url)

@@ -409,6 +409,9 @@ t.test('secrets that the environment lacks are read from the data directory', as
   const path = join(directory, 'secrets.env')
   writeFileSync(path, `KEY_PEPPER=v1:${PEPPER}\n`, { mode: 0o600 })
   matches(t, await issue(), { code: 0 })
+  // Regression: after an edit on Windows, the first secret was missing.
+  writeFileSync(path, `\uFEFFKEY_PEPPER=v1:${PEPPER}\r\n`)
+  matches(t, await issue(), { code: 0 })
 })
 
 t.test('a file of secrets that other users can read is rejected', async (t) => {
