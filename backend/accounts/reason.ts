@@ -12,7 +12,7 @@ export function checkReason(text: string): string {
     throw invalidReason('too_long', `The reason may have at most ${REASON_MAX} characters.`)
   }
   if (!reason.isWellFormed() || /\p{Cc}/u.test(reason.replace(/[\t\n\r]/g, ''))) {
-    throw invalidReason('invalid_format', 'The reason may not contain control characters.')
+    throw invalidReason('invalid_format', 'The reason contains a character that is not allowed.')
   }
   return reason
 }

@@ -42,7 +42,7 @@ import * as knownBrowsers from './migrations/0030-known-browsers.ts'
 import * as oldInvoices from './migrations/0031-old-invoices.ts'
 import * as holdUntil from './migrations/0032-hold-until.ts'
 import * as accountReferences from './migrations/0033-account-references.ts'
-import * as archivedStandings from './migrations/0034-archived-standings.ts'
+import * as archivedDebtorStandings from './migrations/0034-archived-standings.ts'
 import * as auditFilters from './migrations/0035-audit-filters.ts'
 import * as failedDeliveries from './migrations/0036-failed-deliveries.ts'
 import * as sentMessages from './migrations/0037-sent-messages.ts'
@@ -89,7 +89,7 @@ export const MIGRATIONS: Migrations = {
   '0031-old-invoices': oldInvoices,
   '0032-hold-until': holdUntil,
   '0033-account-references': accountReferences,
-  '0034-archived-standings': archivedStandings,
+  '0034-archived-standings': archivedDebtorStandings,
   '0035-audit-filters': auditFilters,
   '0036-failed-deliveries': failedDeliveries,
   '0037-sent-messages': sentMessages,
@@ -131,7 +131,7 @@ export async function prepareSchema(
     }
   } else if (!mayMigrate) {
     throw new Error(
-      'The database does not contain the tables of this service. Check DATABASE_URL and DATA_DIR, or the option of the command that names the database. If the database is new, start a backend first, or run: npm run -s cli -- migrate',
+      'The database does not contain the tables of this service. Check DATABASE_URL and DATA_DIR, or, if the command got the database as an option, that option. If the database is new, start a backend first, or run: npm run -s cli -- migrate',
     )
   }
   return target.exclusively(async () => {

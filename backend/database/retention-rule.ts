@@ -1,11 +1,11 @@
-/** How to find rows whose retention period has ended, and how to delete them. */
+/** How to find rows whose retention period has ended, and what is done with them: most rules delete them. */
 import { sql } from 'kysely'
 import { readAnyTable, writeAnyTable } from './any-table.ts'
 import type { Reader, Tables, Transaction } from './tables.ts'
 
 export interface RetentionRule {
-  /** The subject of log messages, e.g. `webhook events`. */
-  readonly subject: string
+  /** The name of the rule in log messages, e.g. `webhook events`. */
+  readonly name: string
   /**
    * Returns at most one batch of expired rows, the oldest first; empty if there are none. `last` is the last row of the
    * previous batch: the search begins at the time in its age column. Otherwise, each search would have to skip the same
@@ -13,10 +13,10 @@ export interface RetentionRule {
    */
   findExpired(read: Reader, now: Date, last?: RowKey): Promise<readonly RowKey[]>
   /**
-   * Deletes the rows of one batch. A batch is small, so that payments wait only briefly for the transaction.
-   * Rows that are already deleted are ignored.
+   * Deletes or changes the rows of one batch, unless this has happened already. A batch is small, so that payments wait
+   * only briefly for the transaction.
    */
-  deleteExpired(tx: Transaction, keys: readonly RowKey[]): Promise<void>
+  applyTo(tx: Transaction, keys: readonly RowKey[]): Promise<void>
 }
 
 /** The values by which a row is found again: its primary key, and the time in its age column if the rule has one. */
@@ -37,7 +37,7 @@ interface AgeRule<Column extends string> {
    * The age column: it contains the time from which the row is kept for `keptMs`, e.g. the time of its creation or
    * expiry. The column needs an index if the table can become large.
    */
-  readonly age: Column
+  readonly ageColumn: Column
   readonly keptMs: number
 }
 
@@ -50,28 +50,28 @@ export function startOfNextBatch(row: RowKey | undefined, column: string): strin
 }
 
 /**
- * The rule that a row is deleted `keptMs` after the time in its column `age`. If another table refers to the row, the
+ * The rule that a row is deleted `keptMs` after the time in its age column. If another table refers to the row, the
  * rule of that table must delete the referring rows earlier.
  */
 export function ruleByAge<T extends keyof Tables>(
   table: T,
-  { key, age, keptMs }: AgeRule<keyof Tables[T] & string>,
+  { key, ageColumn, keptMs }: AgeRule<keyof Tables[T] & string>,
 ): RetentionRule {
   return {
-    subject: table.replaceAll('_', ' '),
+    name: table.replaceAll('_', ' '),
     async findExpired(read, now, last) {
       const before = new Date(now.getTime() - keptMs).toISOString()
       return await readAnyTable(read)
         .selectFrom<string>(table)
-        .select([...new Set([...key, age])])
-        .where(sql<boolean>`${sql.ref(age)} < ${before}`)
-        .where(sql<boolean>`${sql.ref(age)} >= ${startOfNextBatch(last, age)}`)
-        .orderBy(age)
+        .select([...new Set([...key, ageColumn])])
+        .where(sql<boolean>`${sql.ref(ageColumn)} < ${before}`)
+        .where(sql<boolean>`${sql.ref(ageColumn)} >= ${startOfNextBatch(last, ageColumn)}`)
+        .orderBy(ageColumn)
         .limit(BATCH_MAX)
         .execute()
     },
     // `keys` contain the age column, so a row in which this time has changed since the selection is kept.
-    async deleteExpired(tx, keys) {
+    async applyTo(tx, keys) {
       await writeAnyTable(tx)
         .deleteFrom<string>(table)
         .where((row) => row.or(keys.map((values) => row.and(values))))

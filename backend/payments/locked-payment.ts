@@ -19,7 +19,7 @@ export async function findPayment(
 }
 
 /** Like `lockPayment`, but also throws `payment_already_reversed` if the payment was reversed. */
-export async function lockRecordedPayment(
+export async function lockUnreversedPayment(
   tx: Transaction,
   accountId: string,
   id: string,

@@ -18,7 +18,7 @@ import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { amount as amountRule } from '../validation/fields.ts'
 import { check, Rejection } from '../validation/rejections.ts'
 import { allocate, type Share } from './allocation.ts'
-import { lockRecordedPayment } from './locked-payment.ts'
+import { lockUnreversedPayment } from './locked-payment.ts'
 import { type Allocation, readAllocations } from './payment-list.ts'
 import { renderPayment } from './representation.ts'
 import { type Effects, effectsOf, settleAndStopReminders } from './settle-and-stop-reminders.ts'
@@ -43,7 +43,7 @@ export async function allocatePayment(
   requested: readonly NewAllocation[],
   actionContext: ActionContext,
 ): Promise<Reallocated> {
-  const payment = await lockRecordedPayment(tx, accountId, id)
+  const payment = await lockUnreversedPayment(tx, accountId, id)
   const shares = await checkShares(tx, payment, requested)
   const debtor = { id: payment.debtor_id, account_id: accountId }
   const sum = shares.reduce((total, { amount }) => total + amount, 0)
@@ -91,7 +91,7 @@ export async function takeBackAllocation(
   actionContext: ActionContext,
 ): Promise<Reallocated> {
   const reason = checkReason(enteredReason)
-  const payment = await lockRecordedPayment(tx, accountId, id)
+  const payment = await lockUnreversedPayment(tx, accountId, id)
   const before = (await readAllocations(tx, accountId, [id])).get(id) ?? []
   const allocation = before.find(({ invoice_id }) => invoice_id === invoiceId)
   const [invoice] = allocation === undefined ? [] : await findInvoices(tx, accountId, [invoiceId])

@@ -12,7 +12,7 @@ import { recordEvent } from '../events/events.ts'
 import { findInvoices } from '../invoices/invoices.ts'
 import { reopenInvoice } from '../invoices/reopening.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
-import { lockRecordedPayment } from './locked-payment.ts'
+import { lockUnreversedPayment } from './locked-payment.ts'
 import { type Allocation, readAllocations } from './payment-list.ts'
 import { renderPayment } from './representation.ts'
 
@@ -29,7 +29,7 @@ export async function reversePayment(
   clear: { readonly external_id?: null } = {},
 ): Promise<PaymentRow> {
   const checkedReason = checkReason(reason)
-  const payment = await lockRecordedPayment(tx, accountId, id)
+  const payment = await lockUnreversedPayment(tx, accountId, id)
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'payment.reversed',

@@ -16,9 +16,9 @@ import type { Reader, Transaction } from '../database/tables.ts'
 const KEPT_MS = 90 * DAY_MS
 
 export const REMINDER_RETENTION: RetentionRule = {
-  subject: 'plans of reminders',
+  name: 'plans of reminders',
   findExpired: findFinished,
-  deleteExpired: deleteFinished,
+  applyTo: deleteFinished,
 }
 
 async function findFinished(read: Reader, now: Date, last?: RowKey): Promise<readonly RowKey[]> {

@@ -1,6 +1,6 @@
 /**
- * Deletes expired rows. Any number of backends may do this at the same time. Debtors, invoices, payments, messages and
- * the audit log are kept forever.
+ * Applies the retention rules, most of which delete expired rows. Any number of backends may do this at the same time.
+ * Debtors, invoices, payments, messages and the audit log are kept forever.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
@@ -12,9 +12,9 @@ import { WEBHOOK_RETENTION } from '../webhooks/retention.ts'
 const EVERY_MS = 600_000
 
 /**
- * The maximum pause after a batch. A pause takes as long as the batch, including the batch's wait for other writes, but
- * not longer than this. While batches take less time than this, retention therefore gets at most half of the database's
- * time, and less while the database is busy.
+ * After each batch, retention pauses for as long as the batch took, but at most for this long. As batches usually take
+ * much less than a second, retention uses at most half of the database's time. While the database is busy, it uses even
+ * less, because a batch then takes longer, as it waits for other writes.
  */
 const PAUSE_MS_MAX = 1000
 
@@ -27,40 +27,44 @@ const RULES: readonly RetentionRule[] = [
   // A payment that is retried later is still recognized, because the payment itself stores the idempotency key.
   ruleByAge('idempotency_keys', {
     key: ['account_id', 'operation', 'key'],
-    age: 'created_at',
+    ageColumn: 'created_at',
     keptMs: 30 * DAY_MS,
   }),
   ruleByAge('key_usage', {
     key: ['key_id', 'hour', 'status_class'],
-    age: 'hour',
+    ageColumn: 'hour',
     keptMs: 90 * DAY_MS,
   }),
   ruleByAge('key_operations', {
     key: ['key_id', 'hour', 'operation'],
-    age: 'hour',
+    ageColumn: 'hour',
     keptMs: 7 * DAY_MS,
   }),
-  ruleByAge('key_errors', { key: ['key_id', 'day', 'code'], age: 'day', keptMs: 90 * DAY_MS }),
+  ruleByAge('key_errors', {
+    key: ['key_id', 'day', 'code'],
+    ageColumn: 'day',
+    keptMs: 90 * DAY_MS,
+  }),
   // No gateway retries a report for this long.
-  ruleByAge('usage_reports', { key: ['gateway'], age: 'reported_at', keptMs: 7 * DAY_MS }),
-  ruleByAge('sessions', { key: ['token_hash'], age: 'expires_at', keptMs: 0 }),
-  ruleByAge('password_resets', { key: ['id'], age: 'expires_at', keptMs: DAY_MS }),
+  ruleByAge('usage_reports', { key: ['gateway'], ageColumn: 'reported_at', keptMs: 7 * DAY_MS }),
+  ruleByAge('sessions', { key: ['token_hash'], ageColumn: 'expires_at', keptMs: 0 }),
+  ruleByAge('password_resets', { key: ['id'], ageColumn: 'expires_at', keptMs: DAY_MS }),
   ruleByAge('known_browsers', {
     key: ['token_hash', 'user_id'],
-    age: 'last_login_at',
+    ageColumn: 'last_login_at',
     keptMs: BROWSER_KEPT_DAYS * DAY_MS,
   }),
-  ruleByAge('passkey_challenges', { key: ['challenge_hash'], age: 'expires_at', keptMs: 0 }),
-  ruleByAge('login_guesses', { key: ['subject'], age: 'window_ends_at', keptMs: 0 }),
+  ruleByAge('passkey_challenges', { key: ['challenge_hash'], ageColumn: 'expires_at', keptMs: 0 }),
+  ruleByAge('login_guesses', { key: ['subject'], ageColumn: 'window_ends_at', keptMs: 0 }),
   // The audit log still records the invitation.
-  ruleByAge('invitations', { key: ['id'], age: 'expires_at', keptMs: 30 * DAY_MS }),
+  ruleByAge('invitations', { key: ['id'], ageColumn: 'expires_at', keptMs: 30 * DAY_MS }),
   // A form can be submitted only during the session that showed it, which is shorter than a day.
-  ruleByAge('key_submissions', { key: ['submission'], age: 'created_at', keptMs: DAY_MS }),
+  ruleByAge('key_submissions', { key: ['submission'], ageColumn: 'created_at', keptMs: DAY_MS }),
   // This rule comes before the rule for notices, because rows of the outbox reference notices.
-  ruleByAge('mail_outbox', { key: ['id'], age: 'created_at', keptMs: 60 * DAY_MS }),
-  ruleByAge('notices', { key: ['id'], age: 'created_at', keptMs: 90 * DAY_MS }),
+  ruleByAge('mail_outbox', { key: ['id'], ageColumn: 'created_at', keptMs: 60 * DAY_MS }),
+  ruleByAge('notices', { key: ['id'], ageColumn: 'created_at', keptMs: 90 * DAY_MS }),
   // These rows identify mails that are received twice. No mail server sends a mail again after this time.
-  ruleByAge('inbound_mail', { key: ['digest'], age: 'received_at', keptMs: 90 * DAY_MS }),
+  ruleByAge('inbound_mail', { key: ['digest'], ageColumn: 'received_at', keptMs: 90 * DAY_MS }),
 ]
 
 export function startRetention({ database, clock, log }: WorkerDeps): Worker {
@@ -73,8 +77,8 @@ export function startRetention({ database, clock, log }: WorkerDeps): Worker {
       for (const rule of RULES) {
         // A rule that fails must not prevent the others from running.
         await applyRule(database, rule, clock(), signal).then(
-          (count) => count > 0 && log.info({ count }, `deleted old ${rule.subject}`),
-          (error: unknown) => log.error({ err: error }, `old ${rule.subject} not deleted`),
+          (count) => count > 0 && log.info({ rule: rule.name, count }, 'retention rule applied'),
+          (error: unknown) => log.error({ err: error, rule: rule.name }, 'retention rule failed'),
         )
       }
       // The next round begins after `EVERY_MS`.
@@ -83,15 +87,18 @@ export function startRetention({ database, clock, log }: WorkerDeps): Worker {
   })
 }
 
-/** Deletes all expired rows of every rule. */
-export async function deleteAllExpired(database: Database, now: Date): Promise<void> {
+/** Applies every rule to all its expired rows. */
+export async function applyAllRetentionRules(database: Database, now: Date): Promise<void> {
   for (const rule of RULES) await applyRule(database, rule, now)
 }
 
-/** Resolves with the number of deleted rows. If `signal` is aborted, ends after the current batch and its pause. */
+/**
+ * Resolves with the number of rows to which the rule was applied. If `signal` is aborted, ends after the current batch
+ * and its pause.
+ */
 async function applyRule(
   database: Database,
-  { findExpired, deleteExpired }: RetentionRule,
+  { findExpired, applyTo }: RetentionRule,
   now: Date,
   signal?: AbortSignal,
 ): Promise<number> {
@@ -102,7 +109,7 @@ async function applyRule(
     if (keys.length === 0) break
     last = keys.at(-1)
     const from = performance.now()
-    await database.transaction((tx) => deleteExpired(tx, keys))
+    await database.transaction((tx) => applyTo(tx, keys))
     count += keys.length
     await delay(Math.min(PAUSE_MS_MAX, performance.now() - from))
   }

@@ -21,13 +21,13 @@ const KEPT_MS = 30 * DAY_MS
  */
 export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
   {
-    subject: 'stranded webhook deliveries',
+    name: 'stranded webhook deliveries',
     findExpired: findStranded,
-    deleteExpired: failStranded,
+    applyTo: failStranded,
   },
-  { subject: 'webhook deliveries', findExpired: findDeliveries, deleteExpired: deleteDeliveries },
-  { subject: 'webhook events', findExpired: findEvents, deleteExpired: deleteEvents },
-  { subject: 'webhook secrets', findExpired: findOldSecrets, deleteExpired: deleteOldSecrets },
+  { name: 'webhook deliveries', findExpired: findDeliveries, applyTo: deleteDeliveries },
+  { name: 'webhook events', findExpired: findEvents, applyTo: deleteEvents },
+  { name: 'webhook secrets', findExpired: findOldSecrets, applyTo: deleteOldSecrets },
 ]
 
 /**

@@ -43,7 +43,7 @@ class LengthDecoder implements BodyDecoder {
   }
 }
 
-/** A size with more digits is rejected. Numbers of this many hexadecimal digits are exact in JavaScript. */
+/** The maximum number of hexadecimal digits of a size. Numbers with so many digits are exact in JavaScript. */
 const SIZE_DIGITS_MAX = 12
 /**
  * The extensions of a chunk (RFC 9112, section 7.1.1). Spaces around an extension, which only old senders write, are
@@ -55,9 +55,7 @@ const CHUNK_EXTENSIONS =
 const FORBIDDEN_TRAILERS = new Set(['content-length', 'transfer-encoding'])
 const CR = 13
 const LF = 10
-/**
- * The end of a longer line is found with `indexOf`. For a short line, testing each byte takes less time than the call.
- */
+/** Up to this length, testing each byte finds the end of a line in less time than a call of `indexOf`. */
 const SHORT_LINE_BYTES = 8
 
 /** Decodes a chunked body (RFC 9112, section 7.1). Trailers are validated and dropped. */

@@ -122,7 +122,7 @@ export function registerMetrics(metrics: Metrics, components: GatewayComponents)
 function registerBudgetMetrics(metrics: Metrics, budget: Budget): void {
   metrics.gauge(
     'receivables_gateway_client_memory_bytes',
-    'Memory for incomplete requests and for responses that clients have not received yet.',
+    'Memory for incomplete requests and for responses that clients have not received yet, of clients whose API key is cached (known) and of others (unknown).',
     () => [
       ['known', budget.bytesOf('known')],
       ['unknown', budget.bytesOf('unknown')],
@@ -232,7 +232,7 @@ function registerUpstreamMetrics(metrics: Metrics, components: GatewayComponents
   )
   metrics.gauge(
     'receivables_gateway_calls_waiting',
-    'Calls that wait for a connection to a backend, before they are counted.',
+    'Calls that wait for a connection to a backend. They do not count against the rate limit yet.',
     () => forwarder.waitingCalls,
   )
   metrics.gauge(
@@ -265,11 +265,12 @@ function countSockets(sockets: Agent['sockets']): number {
   return Object.values(sockets).reduce((sum, list = []) => sum + list.length, 0)
 }
 
-/** Registers the metrics of Redis. Returns the histogram of the runs of the script. */
+/** Registers the metrics of Redis. Returns the histogram of the runs of
+ * `consume.lua`. */
 export function registerRedisMetrics(metrics: Metrics, rateLimiter: () => RateLimiter): Durations {
   metrics.gauge(
     'receivables_gateway_redis_up',
-    'Whether calls are currently counted in Redis, which all gateways share.',
+    '1 while all calls are counted in Redis; 0 while Redis, or any master of a Redis Cluster, is unavailable.',
     () => (rateLimiter().state() === 'exact' ? 1 : 0),
     { aggregator: 'min' },
   )
@@ -290,7 +291,7 @@ export function registerRedisMetrics(metrics: Metrics, rateLimiter: () => RateLi
   )
   const durations = metrics.histogram(
     'receivables_gateway_redis_spend_duration_seconds',
-    'The duration of one run of the script in Redis. Each run counts the calls that arrived in one turn of the event loop.',
+    'The time until Redis replied to a successful run of consume.lua, which counts calls that arrived at the same time.',
   )
   return durations.of()
 }

@@ -57,8 +57,8 @@ export class CircuitBreakers {
     this.#probeTimer = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
     store.onFault((error, partition) => {
       this.#logReason(partition, error)
-      // In a cluster, the store reports no partition. A single server is one partition, which contains the counters of
-      // all hash tags, so the probe can use the empty tag.
+      // The store reports a partition only for a single server, which contains the counters of all hash tags. The probe
+      // can therefore use any tag, and the empty one is used.
       if (partition !== undefined) this.open(partition, '', error)
     })
     store.onReady(() => this.#probeAll())
@@ -71,8 +71,8 @@ export class CircuitBreakers {
 
   /**
    * Runs `consume.lua` once, with the names of counters as `KEYS` and the values as `ARGV`. Rejects with `RedisTimeout`
-   * if no reply arrives in time, and with `RedisReplyLost` if an error other than an error reply opens the partition's
-   * breaker first.
+   * if no reply arrives in time; with `RedisReplyLost` if, before the reply arrives, the timeout of another call or a
+   * failure of the connection opens the partition's breaker; otherwise with the error of the store.
    */
   send(
     partition: string,
@@ -112,8 +112,8 @@ export class CircuitBreakers {
       `redis is unavailable: ${OUTAGE_EFFECTS[this.#onOutage]}`,
     )
     // After an error reply, the other pending calls still get their own replies, which say whether they were
-    // counted. After any other error, their replies are lost. They are rejected with an error of their own, because the
-    // call with `error` may never have been sent, whereas the others may have been sent and counted.
+    // counted. After any other error, their replies are lost. They are rejected with `RedisReplyLost`
+    // instead of `error`: `error` may say that its call was never sent, but these calls may have been sent and counted.
     if (!isErrorReply(error)) this.#pending.get(partition)?.rejectAll(replyLost(error))
     this.#store.reconnect(partition, error)
   }
@@ -165,8 +165,7 @@ export class CircuitBreakers {
     } catch (error) {
       const failsRepeatedly =
         outage.reason === NOT_CONNECTED_YET && ++this.#initialProbesFailed > EXPECTED_FAILED_PROBES
-      // Any other error is logged only at level debug, because `store.onFault` reports the precise reason if no
-      // connection can be opened.
+      // If no connection can be opened, `store.onFault` has already logged the precise reason.
       if (isErrorReply(error) || failsRepeatedly) this.#logReason(partition, error)
       this.#log.debug({ partition, reason: outageReason(error) }, 'redis is still unavailable')
       if (partition !== undefined) this.#store.reconnect(partition, error)

@@ -76,10 +76,10 @@ const RESOLVE: PageAction = {
   hint: 'As the reason, enter what was agreed. Reminders continue where they stopped.',
 }
 
-/** If reminders were already blocked before the dispute, they are blocked again when the dispute is resolved. */
+/** When the dispute is resolved, another reason may still block reminders, e.g. a payment or an earlier decision. */
 function resolveAction(row: InvoiceRow, { now, session }: InvoiceView): PageAction {
-  const holdBeforeDispute = holdOf(row)
-  const { chasing_status: status, ...otherFields } = chasingFieldsFor(holdBeforeDispute, now)
+  const storedHold = holdOf(row)
+  const { chasing_status: status, ...otherFields } = chasingFieldsFor(storedHold, now)
   if (status === 'active') return RESOLVE
   const textAfterwards = nextReminderText(
     { ...row, ...otherFields, chasing_status: status },
@@ -87,7 +87,7 @@ function resolveAction(row: InvoiceRow, { now, session }: InvoiceView): PageActi
   )
   return {
     ...RESOLVE,
-    hint: `As the reason, enter what was agreed. Reminders were already blocked before the dispute, and will be blocked again. ${textAfterwards}.`,
+    hint: `As the reason, enter what was agreed. Reminders do not continue immediately, because something else blocks them, too. ${textAfterwards}.`,
   }
 }
 

@@ -7,7 +7,7 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { todayIn } from '../../calendar/calendar.ts'
 import type { PaymentRow, Reader, Transaction } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { findPayment, lockRecordedPayment } from '../../payments/locked-payment.ts'
+import { findPayment, lockUnreversedPayment } from '../../payments/locked-payment.ts'
 import { type Allocation, readAllocations } from '../../payments/payment-list.ts'
 import { allocatePayment, takeBackAllocation } from '../../payments/reallocation.ts'
 import { renderPayment } from '../../payments/representation.ts'
@@ -153,7 +153,7 @@ async function lockAllocations(
   accountId: string,
   id: string,
 ): Promise<readonly Allocation[]> {
-  await lockRecordedPayment(tx, accountId, id)
+  await lockUnreversedPayment(tx, accountId, id)
   return (await readAllocations(tx, accountId, [id])).get(id) ?? []
 }
 

@@ -40,7 +40,7 @@ export function renderDeliveries(frame: Frame, view: DeliveriesView): Html {
   const { endpointId: endpoint_id, status, type } = filters
   const main = html`<p class="back"><a href="/settings/webhook-endpoints">Webhooks</a></p>
 <h1>Delivery log</h1>
-<p class="lead">Deliveries of the last 30 days, newest first.</p>
+<p class="lead">Deliveries of the last 30 days, and older ones that still wait, newest first.</p>
 ${renderFilters(view)}
 ${rows.length === 0 ? !isPartial && renderEmpty(filters) : renderDeliveryTable('Deliveries, newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
 ${isPartial && html`<p class="hint">${plural(rows.length, 'match', 'matches')} among the deliveries searched for this page. “Older” continues the search.</p>`}

@@ -6,7 +6,7 @@ import { nextRevision } from '../../../backend/database/revision.ts'
 import type { Tables } from '../../../backend/database/tables.ts'
 import { REMINDER_RETENTION } from '../../../backend/reminders/retention.ts'
 import { bounceMessage } from '../../../backend/reminders/sending/bounces.ts'
-import { deleteAllExpired, startRetention } from '../../../backend/retention/retention.ts'
+import { applyAllRetentionRules, startRetention } from '../../../backend/retention/retention.ts'
 import { startSession } from '../../../backend/sessions/sessions.ts'
 import { addUsage } from '../../../backend/usage/usage.ts'
 import { addReportedCalls } from '../../../backend/usage/usage-reports.ts'
@@ -44,11 +44,11 @@ t.test(
     t.equal(first.status, 201)
 
     advanceClock(testAccount, 30 * DAY_MS - 1000)
-    await deleteAllExpired(testAccount.backend.database, testAccount.backend.now)
+    await applyAllRetentionRules(testAccount.backend.database, testAccount.backend.now)
     t.equal((await send()).text, first.text, 'the same bytes for thirty days')
 
     advanceClock(testAccount, 2000)
-    await deleteAllExpired(testAccount.backend.database, testAccount.backend.now)
+    await applyAllRetentionRules(testAccount.backend.database, testAccount.backend.now)
     t.equal(await countRows(testAccount, 'idempotency_keys'), 0)
     const lateRepeat = await send()
     matches(t, lateRepeat, { status: 201, json: { id: first.json['id'], amount: 4000 } })
@@ -93,7 +93,7 @@ t.test(
     const first = []
     for (const [key, body] of bodies.entries()) first.push((await send(body, key)).json['id'])
     advanceClock(testAccount, 31 * DAY_MS)
-    await deleteAllExpired(testAccount.backend.database, testAccount.backend.now)
+    await applyAllRetentionRules(testAccount.backend.database, testAccount.backend.now)
     for (const [key, body] of bodies.entries()) {
       const repeat = await send(body, key)
       t.strictSame([repeat.status, repeat.json['id']], [201, first[key]])
@@ -130,7 +130,7 @@ t.test('the idempotency key of a new debtor or invoice is deleted after thirty d
   const first = await send('/api/v1/invoices', invoice)
   t.equal(first.status, 201)
   advanceClock(testAccount, 30 * DAY_MS + 1000)
-  await deleteAllExpired(testAccount.backend.database, testAccount.backend.now)
+  await applyAllRetentionRules(testAccount.backend.database, testAccount.backend.now)
   matches(t, await send('/api/v1/debtors', body), {
     status: 409,
     json: { code: 'duplicate_external_id', existing_id: debtor.json['id'] },
@@ -197,9 +197,9 @@ t.test(
       ['key_usage', 90 * DAY_MS - (begin % 3_600_000)],
     ]
     for (const [table, afterMs] of periods) {
-      await deleteAllExpired(database, new Date(begin + afterMs - 1000))
+      await applyAllRetentionRules(database, new Date(begin + afterMs - 1000))
       t.equal(await countRows(testAccount, table), 1, `${table} before`)
-      await deleteAllExpired(database, new Date(begin + afterMs + 1000))
+      await applyAllRetentionRules(database, new Date(begin + afterMs + 1000))
       t.equal(await countRows(testAccount, table), 0, `${table} after`)
     }
   },
@@ -217,9 +217,9 @@ t.test(
     await engine.plan('2026-11-24T08:00:00.000Z')
     t.strictSame(await engine.messageLog(), ['friendly:sent', 'friendly:scheduled'])
     const planned = testAccount.backend.now.getTime()
-    await deleteAllExpired(database, new Date(planned + 90 * DAY_MS - 1000))
+    await applyAllRetentionRules(database, new Date(planned + 90 * DAY_MS - 1000))
     t.equal(await countRows(testAccount, 'reminders'), 2)
-    await deleteAllExpired(database, new Date(planned + 90 * DAY_MS + 1000))
+    await applyAllRetentionRules(database, new Date(planned + 90 * DAY_MS + 1000))
     const [, scheduled] = await messages()
     const remaining = await database.read.selectFrom('reminders').select('message_id').execute()
     t.strictSame(
@@ -244,7 +244,7 @@ t.test('a reminder that bounces when its plan expires is sent again', async (t) 
   await database.transaction(async (tx) => {
     const bounce = { type: 'soft', code: '4.2.2', detail: 'The mailbox is full' } as const
     await bounceMessage(tx, sent, bounce, now)
-    await REMINDER_RETENTION.deleteExpired(tx, expired)
+    await REMINDER_RETENTION.applyTo(tx, expired)
   })
   await engine.send('2027-02-23T08:30:00.000Z')
   t.equal(engine.smtp.mails.length, 2)
@@ -279,7 +279,11 @@ t.test('a row that no longer is expired when its batch is deleted is kept', asyn
   const subject = 'address:192.0.2.1'
   const iso = (ms: number) => new Date(now.getTime() + ms).toISOString()
   const ended = { subject, guesses: 3, window_ends_at: iso(-1000), blocked_until: iso(-1000) }
-  const rule = ruleByAge('login_guesses', { key: ['subject'], age: 'window_ends_at', keptMs: 0 })
+  const rule = ruleByAge('login_guesses', {
+    key: ['subject'],
+    ageColumn: 'window_ends_at',
+    keptMs: 0,
+  })
   await database.transaction((tx) => tx.insertInto('login_guesses').values(ended).execute())
   const expired = await rule.findExpired(database.read, now)
   t.equal(expired.length, 1)
@@ -288,7 +292,7 @@ t.test('a row that no longer is expired when its batch is deleted is kept', asyn
       .updateTable('login_guesses')
       .set({ window_ends_at: iso(900_000) })
       .execute()
-    await rule.deleteExpired(tx, expired)
+    await rule.applyTo(tx, expired)
   })
   t.equal(await countRows(testAccount, 'login_guesses'), 1)
 })

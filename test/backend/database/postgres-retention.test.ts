@@ -43,7 +43,7 @@ t.test('expired events are read in the order of their age', async (t) => {
     },
     async *streamQuery() {},
   })
-  const rule = WEBHOOK_RETENTION.find(({ subject }) => subject === 'webhook events')
+  const rule = WEBHOOK_RETENTION.find(({ name }) => name === 'webhook events')
   await rule?.findExpired(planning, NOW)
   t.ok(lines.some((line) => line.includes('Index Scan using webhook_events_by_age')))
   t.strictSame(

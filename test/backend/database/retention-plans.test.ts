@@ -6,7 +6,7 @@ import type { Database } from '../../../backend/database/database.ts'
 import { SqliteConnection } from '../../../backend/database/sqlite/connection.ts'
 import { kyselyOnConnection } from '../../../backend/database/sqlite/kysely.ts'
 import type { Tables } from '../../../backend/database/tables.ts'
-import { deleteAllExpired } from '../../../backend/retention/retention.ts'
+import { applyAllRetentionRules } from '../../../backend/retention/retention.ts'
 import { WEBHOOK_RETENTION } from '../../../backend/webhooks/retention.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
@@ -49,8 +49,8 @@ async function openPlanner(t: Test, row: object) {
 // writes waited for half a minute while a hundred events were deleted.
 t.test('the deliveries of an expired event are found by the event', async (t) => {
   const { planning, plans } = await openPlanner(t, {})
-  const rule = WEBHOOK_RETENTION.find(({ subject }) => subject === 'webhook events')
-  await rule?.deleteExpired(planning, [{ id: 'evt_1' }, { id: 'evt_2' }])
+  const rule = WEBHOOK_RETENTION.find(({ name }) => name === 'webhook events')
+  await rule?.applyTo(planning, [{ id: 'evt_1' }, { id: 'evt_2' }])
   const steps = plans.flatMap((plan) => plan.steps)
   const deliveries = steps.filter((step) => step.includes(' webhook_deliveries '))
   t.ok(deliveries.length > 0, 'SQLite checks the foreign key')
@@ -61,7 +61,7 @@ t.test('the deliveries of an expired event are found by the event', async (t) =>
 t.test('each batch of expired rows begins at the age of the last row before it', async (t) => {
   const at = '2026-01-01T00:00:00.000Z'
   const { database, plans } = await openPlanner(t, { id: 'x', created_at: at, planned_at: at })
-  await deleteAllExpired(database, new Date('2026-11-21T10:15:00.000Z'))
+  await applyAllRetentionRules(database, new Date('2026-11-21T10:15:00.000Z'))
   const searches = plans.filter(({ text }) => / order by "\w+" limit /.test(text))
   const byTable = Map.groupBy(searches, ({ text }) => /from "(\w+)"/.exec(text)?.[1] ?? '')
   t.ok(byTable.size > 15)

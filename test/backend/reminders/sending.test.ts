@@ -8,7 +8,7 @@ import { readStatusHistory } from '../../../backend/reminders/approvals.ts'
 import { changeChasingSettings } from '../../../backend/reminders/chasing-settings.ts'
 import { DEFAULT_LADDER } from '../../../backend/reminders/planning/ladder.ts'
 import { sendRound } from '../../../backend/reminders/sending/send-worker.ts'
-import { deleteAllExpired } from '../../../backend/retention/retention.ts'
+import { applyAllRetentionRules } from '../../../backend/retention/retention.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 import { complaint, deliveryReport } from '../../fixtures/servers/inbound.ts'
@@ -166,7 +166,7 @@ t.test(
     const { debtor_id } = await engine.createInvoice('2026-11-19')
     const [first] = await engine.planAndSendAt(MORNING)
     const { database } = engine.testAccount.backend
-    await deleteAllExpired(database, new Date('2027-03-01T09:00:00.000Z'))
+    await applyAllRetentionRules(database, new Date('2027-03-01T09:00:00.000Z'))
     await engine.service.post(deliveryReport({ messageId: String(first?.id), status: '4.4.7' }))
     await engine.createInvoice('2026-11-20', { debtor_id })
     await engine.planAndSendAt('2026-11-30T09:00:00.000Z')

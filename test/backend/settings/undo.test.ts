@@ -135,7 +135,7 @@ t.test(
     matches(t, await undo(settings, path), { status: 303 })
     t.strictSame(await chasing(), before)
     await settings.ada.submit(`${path}/dispute`, { reason: 'Wrong price' })
-    matches(t, (await settings.ada.page(path)).text, /will be blocked again\. Blocked: /)
+    matches(t, (await settings.ada.page(path)).text, /something else blocks them, too\. Blocked: /)
     await settings.ada.submit(`${path}/resolve`, { reason: 'A new price' })
     t.strictSame(await chasing(), before)
     matches(

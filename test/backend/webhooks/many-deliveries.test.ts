@@ -1,7 +1,7 @@
 // Actions on an endpoint with many deliveries.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { deleteAllExpired } from '../../../backend/retention/retention.ts'
+import { applyAllRetentionRules } from '../../../backend/retention/retention.ts'
 import {
   type DeliveryFilters,
   listDeliveries,
@@ -59,7 +59,7 @@ t.test('of many waiting deliveries, some fail with the endpoint, and the rest la
     }),
   )
   t.equal(await countPending(), 250)
-  await deleteAllExpired(database, backend.now)
+  await applyAllRetentionRules(database, backend.now)
   t.equal(await countPending(), 0)
 })
 

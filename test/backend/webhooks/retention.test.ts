@@ -1,6 +1,6 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { deleteAllExpired } from '../../../backend/retention/retention.ts'
+import { applyAllRetentionRules } from '../../../backend/retention/retention.ts'
 import { redeliver } from '../../../backend/webhooks/delivery-log.ts'
 import { pauseEndpoint, resumeEndpoint, rotateSecret } from '../../../backend/webhooks/endpoints.ts'
 import { WEBHOOK_RETENTION } from '../../../backend/webhooks/retention.ts'
@@ -11,7 +11,7 @@ import { until } from '../../fixtures/service/until.ts'
 
 const DAY_MS = 24 * 3_600_000
 
-const ruleOf = (subject: string) => WEBHOOK_RETENTION.find((rule) => rule.subject === subject)
+const ruleOf = (wanted: string) => WEBHOOK_RETENTION.find(({ name }) => name === wanted)
 
 t.test('the delivery log is deleted after 30 days, except for pending deliveries', async (t) => {
   const webhooks = await openWebhooks(t)
@@ -29,10 +29,10 @@ t.test('the delivery log is deleted after 30 days, except for pending deliveries
   await webhooks.testAccount.createDebtor()
 
   webhooks.advanceClock(30 * DAY_MS - 1000)
-  await deleteAllExpired(database, backend.now)
+  await applyAllRetentionRules(database, backend.now)
   t.equal((await webhooks.deliveries()).length, 3)
   webhooks.advanceClock(2000)
-  await deleteAllExpired(database, backend.now)
+  await applyAllRetentionRules(database, backend.now)
   const kept = await webhooks.deliveries()
   t.strictSame(new Set(kept.map(({ status }) => status)), new Set(['pending']))
   t.strictSame(await webhooks.attempts(), [])
@@ -57,7 +57,7 @@ t.test('a delivery that is redelivered when it expires is sent', async (t) => {
   const id = delivery?.id ?? ''
   await database.transaction(async (tx) => {
     await redeliver(tx, accountId, id, { actor: OPERATOR, now: backend.now })
-    await rule?.deleteExpired(tx, expired)
+    await rule?.applyTo(tx, expired)
   })
   await until(() => receiver.webhooks.length === 2, 'the event is delivered again')
 })
@@ -68,10 +68,10 @@ t.test('an old secret is deleted when it expires', async (t) => {
   const { row } = await webhooks.createEndpoint('https://example.com/')
   const actionContext = { actor: OPERATOR, now: backend.now }
   await backend.database.transaction((tx) => rotateSecret(tx, row, BOX, actionContext))
-  await deleteAllExpired(backend.database, backend.now)
+  await applyAllRetentionRules(backend.database, backend.now)
   t.type((await webhooks.readEndpoint(row.id)).old_secret, 'string')
   webhooks.advanceClock(DAY_MS)
-  await deleteAllExpired(backend.database, backend.now)
+  await applyAllRetentionRules(backend.database, backend.now)
   matches(t, await webhooks.readEndpoint(row.id), { old_secret: null, old_secret_expires_at: null })
 })
 
@@ -92,7 +92,7 @@ t.test(
     const expired = (await rule?.findExpired(database.read, webhooks.testAccount.backend.now)) ?? []
     t.equal(expired.length, 1)
     await rotate()
-    await database.transaction(async (tx) => rule?.deleteExpired(tx, expired))
+    await database.transaction(async (tx) => rule?.applyTo(tx, expired))
     t.type((await webhooks.readEndpoint(row.id)).old_secret, 'string')
   },
 )
@@ -117,7 +117,7 @@ t.test('a stranded delivery is sent if its endpoint is resumed before it is mark
   const endpoint = await webhooks.readEndpoint(row.id)
   await database.transaction(async (tx) => {
     await resumeEndpoint(tx, endpoint, { actor: OPERATOR, now: backend.now })
-    await rule?.deleteExpired(tx, stranded)
+    await rule?.applyTo(tx, stranded)
   })
   webhooks.startWorker()
   await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')

@@ -193,9 +193,9 @@ t.test('unsent deliveries of a disabled endpoint are deleted when they expire', 
       .execute()
   })
   const applyRules = async (now: Date) => {
-    for (const { findExpired, deleteExpired } of WEBHOOK_RETENTION) {
+    for (const { findExpired, applyTo } of WEBHOOK_RETENTION) {
       const keys = await findExpired(database.read, now)
-      if (keys.length > 0) await database.transaction((tx) => deleteExpired(tx, keys))
+      if (keys.length > 0) await database.transaction((tx) => applyTo(tx, keys))
     }
   }
   await applyRules(webhooks.testAccount.backend.now)
