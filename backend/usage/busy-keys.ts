@@ -34,7 +34,10 @@ export async function listBusyKeys(
     .where('api_keys.account_id', '=', accountId)
     .where('api_keys.revoked_at', 'is', null)
     .where('key_windows.ends_at', '>', now.toISOString())
-    .where(sql<boolean>`key_windows.used * 100 >= api_keys.rate_limit * ${sql.lit(BUSY_PERCENT)}`)
+    // The cast is for PostgreSQL, where the product of two integers of 32 bits must not exceed 32 bits.
+    .where(
+      sql<boolean>`key_windows.used * 100 >= cast(api_keys.rate_limit as bigint) * ${sql.lit(BUSY_PERCENT)}`,
+    )
     .orderBy(sql`key_windows.used * 1.0 / api_keys.rate_limit`, 'desc')
     .orderBy('api_keys.id')
     .limit(keysMax)

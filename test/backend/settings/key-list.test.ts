@@ -135,3 +135,21 @@ t.test('Home lists the ten busiest keys', async (t) => {
   t.equal(text.match(/of 100 calls/g)?.length, 10)
   matches(t, text, /More API keys are at or near their limits\./)
 })
+
+// Regression: on PostgreSQL, Home got 500 if an active key had a limit of more than 26 million calls.
+t.test('Home compares the use of a key with the largest limit', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const ends_at = new Date(backend.now.getTime() + 1_800_000).toISOString()
+  const rateLimit = 1_000_000_000
+  const { row } = await backend.issueKey(account.id, { rateLimit })
+  await backend.database.transaction((tx) =>
+    tx
+      .insertInto('key_windows')
+      .values({ key_id: row.id, used: 800_000_000, rate_limit: rateLimit, ends_at })
+      .execute(),
+  )
+  const admin = await logIn(backend, ADMIN)
+  const { status, json } = await admin.get('/settings')
+  t.equal(status, 200)
+  matches(t, json, { busy_keys: [{ id: row.id, used: 800_000_000, limit: rateLimit }] })
+})
