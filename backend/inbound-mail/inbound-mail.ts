@@ -111,9 +111,7 @@ function bounceOf(fields: ReadonlyMap<string, string>): Bounce {
   const remoteReply = isVague(status) ? parseReply(diagnostic) : undefined
   const code = remoteReply?.enhanced ?? status ?? '5.0.0'
   const type =
-    remoteReply !== undefined && isVague(code)
-      ? bounceTypeOfReply(remoteReply.status)
-      : bounceTypeOf(code)
+    remoteReply !== undefined && isVague(code) ? bounceTypeOfReply(remoteReply) : bounceTypeOf(code)
   return { type, code, detail: oneLine(diagnostic || `status ${code}`) }
 }
 

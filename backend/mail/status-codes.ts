@@ -15,9 +15,11 @@ export interface Reply {
 export function parseReply(text: string): Reply | undefined {
   const [, status, enhanced] =
     /^(\d{3})(?:[ -]([245]\.\d{1,3}\.\d{1,3})(?= |$))?/.exec(text.trim()) ?? []
-  return status === undefined
-    ? undefined
-    : { status: Number(status), enhanced, text: oneLine(text) }
+  if (status === undefined) return undefined
+  const line = oneLine(text)
+  // qmail writes the enhanced code at the end: `550 sorry, no mailbox here by that name. (#5.1.1)`.
+  const atEnd = /\(#([245]\.\d{1,3}\.\d{1,3})\b/.exec(line)?.[1]
+  return { status: Number(status), enhanced: enhanced ?? atEnd, text: line }
 }
 
 /**
@@ -28,11 +30,13 @@ export function parseReply(text: string): Reply | undefined {
  */
 export type FailureCause = 'hard' | 'soft' | 'general' | 'denied'
 
+/** How servers that send no enhanced code, such as Exim and Courier, say that they do not relay our mail. */
+const DENIAL =
+  /\brelay(?:ing)? (?:not|denied|access|prohibited)|\b(?:to|not|cannot) relay\b|\brequires? authentication\b|\bauthentication (?:is )?required\b/i
+
 /** Interprets the reply to RCPT TO (`recipient`), or to DATA and the text (`text`). */
-export function failureCauseOf(
-  { status, enhanced }: Reply,
-  phase: 'recipient' | 'text',
-): FailureCause {
+export function failureCauseOf(reply: Reply, phase: 'recipient' | 'text'): FailureCause {
+  const { status, enhanced, text } = reply
   // After any command, this code means that the server closes the connection.
   if (status === 421) return 'general'
   const subjectAndDetail = enhanced?.slice(2)
@@ -40,8 +44,14 @@ export function failureCauseOf(
   // large), and with 5 if it is the protocol; 1.7 and 1.8 concern our sender address.
   const isGeneral = /^(?:3\.(?!4$)|5\.|1\.[78]$)/.test(subjectAndDetail ?? '')
   if (isGeneral) return 'general'
+  const hasReason = subjectAndDetail !== undefined && subjectAndDetail !== '0.0'
+  // These codes are about our DKIM signature, SPF record or host name (RFC 7372).
+  if (hasReason && /^7\.2[0-7]$/.test(subjectAndDetail)) return 'denied'
+  // By default, Postfix denies relaying with 454 4.7.1. Greylisting also uses 4.7.1, but with 450 or 451.
+  const isDenied = status === 454 || (!hasReason && status !== 530 && DENIAL.test(text))
+  if (phase === 'recipient' && isDenied) return 'denied'
   if (status < 500) return 'soft'
-  if (subjectAndDetail !== undefined && subjectAndDetail !== '0.0') {
+  if (hasReason) {
     // In a reply to RCPT TO, a policy code (7.x) concerns the sender, which is us: relaying denied, login required.
     return phase === 'recipient' && subjectAndDetail.startsWith('7.')
       ? 'denied'
@@ -52,14 +62,17 @@ export function failureCauseOf(
   if (phase === 'text') return 'soft'
   // The server requires a login or TLS.
   if (status === 530) return 'general'
-  return bounceTypeOfReply(status)
+  return bounceTypeOfReply(reply)
 }
 
+/** How servers that send no enhanced code say that our mail, or the host that sent it, has a bad reputation. */
+const BAD_REPUTATION = /\bspam|\bblack ?list|\bblock ?list|\bblocked\b|\brbl\b|\breputation\b/i
+
 /** Interprets a reply that has no enhanced code, or one that gives no reason (4.0.0 or 5.0.0). */
-export function bounceTypeOfReply(status: number): 'hard' | 'soft' {
+export function bounceTypeOfReply({ status, text }: Reply): 'hard' | 'soft' {
   // These codes mean that the user is unknown or not local, the mailbox name is invalid, or the host accepts no mail.
   // Other codes may have a transient cause, such as a full mailbox.
-  return [550, 551, 553, 556].includes(status) ? 'hard' : 'soft'
+  return [550, 551, 553, 556].includes(status) && !BAD_REPUTATION.test(text) ? 'hard' : 'soft'
 }
 
 /**

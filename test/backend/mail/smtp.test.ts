@@ -41,6 +41,27 @@ const REPLIES: readonly (readonly [SmtpPhase, number, string, object])[] = [
   ['rcpt', 552, '5.2.2 Mailbox full', soft('5.2.2')],
   ['rcpt', 554, '5.7.1 Relay access denied', { outcome: 'abandoned', isDenied: true }],
   ['rcpt', 530, 'Authentication required', { outcome: 'abandoned' }],
+  // Regression: these replies of a relay that is wrongly configured counted as bounces of all customers.
+  [
+    'rcpt',
+    454,
+    '4.7.1 <ap@jansen.nl>: Relay access denied',
+    { outcome: 'abandoned', isDenied: true },
+  ],
+  ['rcpt', 550, 'Relay not permitted', { outcome: 'abandoned', isDenied: true }],
+  ['rcpt', 513, 'Relaying denied.', { outcome: 'abandoned', isDenied: true }],
+  ['rcpt', 450, '4.7.25 Client host rejected: cannot find your hostname', { isDenied: true }],
+  ['data', 550, '5.7.26 The mail is not authenticated', { outcome: 'abandoned', isDenied: true }],
+  // Regression: the address counted as invalid, although our server was on a block list.
+  ['rcpt', 550, 'Host 192.0.2.1 is in a black list at zen.spamhaus.org', soft('550')],
+  ['rcpt', 550, 'relay@jansen.nl: No such user', hard('550')],
+  [
+    'rcpt',
+    553,
+    "Sorry, that domain isn't in my list of allowed rcpthosts (#5.7.1)",
+    { isDenied: true },
+  ],
+  ['rcpt', 550, 'Sorry, no mailbox here by that name. (#5.1.1)', hard('5.1.1')],
   ['rcpt', 556, '5.1.10 The domain takes no mail', hard('5.1.10')],
   ['data', 451, '4.7.1 Greylisted, come back later', soft('4.7.1')],
   ['data', 452, '4.3.1 Disk full', { outcome: 'abandoned' }],
