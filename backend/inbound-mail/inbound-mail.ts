@@ -7,6 +7,7 @@ import PostalMime, { type Email } from 'postal-mime'
 import { bounceTypeOf, bounceTypeOfReply, oneLine, parseReply } from '../mail/status-codes.ts'
 import type { Bounce } from '../reminders/sending/bounces.ts'
 import { truncate } from '../validation/truncate.ts'
+import { textOfHtml } from './html-text.ts'
 
 export interface InboundMail {
   readonly content:
@@ -26,8 +27,6 @@ export interface InboundMail {
 const LINES_MAX = 20_000
 const REPORT_CHARS_MAX = 20_000
 const TEXT_CHARS_MAX = 20_000
-/** How many characters of an HTML body are read, because hostile markup is slow to strip. */
-const HTML_CHARS_MAX = 10_000
 const REFERENCES_MAX = 50
 
 export async function readInboundMail(raw: Buffer): Promise<InboundMail> {
@@ -66,16 +65,18 @@ function firstLines(raw: Buffer): Buffer {
   return raw.subarray(0, end)
 }
 
+/** A person can attach a report to a mail, so only an automatic mail counts as a report. */
 function contentOf(mail: Email): InboundMail['content'] {
-  const status = partOf(mail, 'message/delivery-status')
+  if (!isAutomatic(mail)) {
+    return { kind: 'reply', subject: oneLine(mail.subject ?? ''), text: textOf(mail) }
+  }
+  const status = partOf(mail, ...DELIVERY_STATUS)
   if (status !== undefined) return readDeliveryStatus(status)
   const feedback = partOf(mail, 'message/feedback-report')
   if (feedback !== undefined) {
     return { kind: isComplaint(fieldsIn(feedback)) ? 'complaint' : 'unknown' }
   }
-  if (isAutomatic(mail)) return { kind: 'auto_reply' }
-  const subject = oneLine(mail.subject ?? '')
-  return { kind: 'reply', subject, text: textOf(mail) }
+  return { kind: 'auto_reply' }
 }
 
 /**
@@ -120,11 +121,15 @@ function isVague(code: string | undefined): boolean {
   return code === undefined || /^[45]\.0\.0$/.test(code)
 }
 
+/** The headers that programs which do not follow RFC 3834 add to automatic replies. */
+const AUTO_REPLY_HEADER = /^x-(?:mail-)?auto(?:reply|respond(?:er)?)(?:-from)?$/
+
 /**
  * Recognizes automatic replies by the header of RFC 3834, by the headers of programs that do not follow this RFC, and
- * by the empty return path. Reports of any type, such as read receipts (RFC 8098), are also automatic.
+ * by the empty return path. Reports of any type, such as read receipts (RFC 8098), are also automatic, and so is every
+ * mail from `MAILER-DAEMON`.
  */
-function isAutomatic({ headers }: Email): boolean {
+function isAutomatic({ headers, from }: Email): boolean {
   const header = (name: string) =>
     headers
       .find(({ key }) => key === name)
@@ -132,69 +137,34 @@ function isAutomatic({ headers }: Email): boolean {
       .toLowerCase() ?? ''
   return (
     !/^(?:no\b.*)?$/.test(header('auto-submitted')) ||
-    /^(?:bulk|junk|list|auto_reply)$/.test(header('precedence')) ||
-    header('x-autoreply') !== '' ||
-    header('x-autorespond') !== '' ||
+    ['precedence', 'x-precedence'].some((name) =>
+      /^(?:bulk|junk|list|auto_reply)$/.test(header(name)),
+    ) ||
+    headers.some(({ key, value }) => AUTO_REPLY_HEADER.test(key) && value.trim() !== '') ||
     header('content-type').startsWith('multipart/report') ||
-    header('return-path') === '<>'
+    header('return-path') === '<>' ||
+    /^mailer-daemon@/i.test(from?.address ?? '')
   )
 }
 
+/** Stands for the text in the message log and in the notice to the Admins. */
+const NO_TEXT =
+  '[This reply has no text that can be shown. It may be encrypted, or consist of attachments only.]'
+
 /** Returns the text without NUL characters, which PostgreSQL cannot store. */
 function textOf({ text, html }: Email): string {
-  return plainText(text, html).replaceAll('\0', '')
+  return plainText(text, html).replaceAll('\0', '') || NO_TEXT
 }
 
 function plainText(text: string | undefined, html = ''): string {
   if (text !== undefined && text.trim() !== '') return truncate(text.trim(), TEXT_CHARS_MAX)
-  // Mail programs write styles before the text, and these can be longer than the part that is read.
-  return truncate(withoutStyles(html), HTML_CHARS_MAX)
-    .replace(/<(?:br|\/p|\/div)\b[^<>]*>/gi, '\n')
-    .replace(/<[^<>]*>/g, '')
-    .replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|(\w{2,6}));/gi, decodeReference)
-    .trim()
-}
-
-/**
- * Returns the markup without its styles and scripts. Reads each tag only once. A regular expression for a whole element
- * would search all following markup for the end tag, once for each start tag.
- */
-function withoutStyles(html: string): string {
-  let rest = ''
-  let open: string | undefined
-  let end = 0
-  for (const { 0: tag, 1: slash, 2: name, index } of html.matchAll(
-    /<(\/?)(style|script)\b[^<>]*>?/gi,
-  )) {
-    const element = name?.toLowerCase()
-    if (open === undefined) rest += `${html.slice(end, index)} `
-    else if (slash === '' || element !== open) continue
-    open = slash === '' ? element : undefined
-    end = index + tag.length
-  }
-  return open === undefined ? rest + html.slice(end) : rest
-}
-
-const CHARACTERS_BY_NAME = new Map(
-  Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ', euro: '€' }),
-)
-
-/** Decodes a character reference of HTML. Returns an unknown reference unchanged. */
-function decodeReference(
-  whole: string,
-  decimal: string | undefined,
-  hex: string | undefined,
-  name: string | undefined,
-): string {
-  if (name !== undefined) return CHARACTERS_BY_NAME.get(name) ?? whole
-  const code = decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal)
-  return code <= 0x10ffff ? String.fromCodePoint(code).toWellFormed() : whole
+  return textOfHtml(html)
 }
 
 /** Returns the texts in a report that contain ids: the envelope id, and the headers of the returned mail. */
 function reportedIds(mail: Email): string {
-  const status = partOf(mail, 'message/delivery-status') ?? ''
-  const returned = partOf(mail, 'message/rfc822') ?? partOf(mail, 'text/rfc822-headers') ?? ''
+  const status = partOf(mail, ...DELIVERY_STATUS) ?? ''
+  const returned = partOf(mail, ...RETURNED_MAIL) ?? ''
   const [head = ''] = returned.split(/\r?\n\r?\n/)
   const headers = fieldsIn(head)
   return [
@@ -216,8 +186,18 @@ function referencesIn(text: string): string[] {
   return [...new Set(withInnerIds)].slice(0, REFERENCES_MAX)
 }
 
-function partOf({ attachments }: Email, type: string): string | undefined {
-  const content = attachments.find(({ mimeType }) => mimeType === type)?.content
+/** The media types of a delivery report's parts (RFC 3464; RFC 6533 if the mail had addresses beyond ASCII). */
+const DELIVERY_STATUS = ['message/delivery-status', 'message/global-delivery-status']
+const RETURNED_MAIL = [
+  'message/rfc822',
+  'text/rfc822-headers',
+  'message/global',
+  'message/global-headers',
+]
+
+/** Returns the first part that has one of the types. */
+function partOf({ attachments }: Email, ...types: readonly string[]): string | undefined {
+  const content = attachments.find(({ mimeType }) => types.includes(mimeType))?.content
   return typeof content === 'string' ? content.slice(0, REPORT_CHARS_MAX) : undefined
 }
 
@@ -233,7 +213,8 @@ function fieldsIn(report: string): ReadonlyMap<string, string> {
     const key = name.toLowerCase()
     const isKeyword = key === 'action' || key === 'feedback-type'
     if (key !== '' && !fields.has(key)) {
-      fields.set(key, isKeyword ? value.trim().toLowerCase() : value.trim())
+      // A comment in parentheses can follow the keyword.
+      fields.set(key, isKeyword ? value.replace(/\(.*/, '').trim().toLowerCase() : value.trim())
     }
   }
   return fields

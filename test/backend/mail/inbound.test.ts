@@ -363,7 +363,7 @@ t.test('the logged text of a reply in HTML contains none of its styles', async (
   await service.post(reply(id, { body }).replace('text/plain', 'text/html'))
   const { read } = service.testAccount.backend.database
   const query = read.selectFrom('messages').select('body').where('status', '=', 'received')
-  t.strictSame(await query.execute(), [{ body: 'We paid.\n Jansen' }])
+  t.strictSame(await query.execute(), [{ body: 'We paid.\nJansen' }])
 })
 
 t.test('a reply in HTML with long styles before its text is logged with its text', async (t) => {
