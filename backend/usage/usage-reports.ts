@@ -10,6 +10,12 @@ import { addErrors } from './key-errors.ts'
 import { addUsage } from './usage.ts'
 
 /**
+ * By how much the clock that determines windows, such as that of Redis, may be ahead of the clock of this machine. A
+ * window that ends within this time is taken for ended. Without this, the key's next window could be ignored.
+ */
+const CLOCK_DIFFERENCE_MS_MAX = 60_000
+
+/**
  * Adds the numbers of calls and of errors in a report, unless this report, or a later report of the same gateway, was
  * applied before. `refused` counts only calls that no backend has counted, so that no call is counted twice.
  * `updateWindows` writes the windows of the report, in other transactions.
@@ -28,23 +34,23 @@ export async function addReportedCalls(
 /**
  * Updates the current windows of many keys in one statement. Reports of several gateways may arrive out of order or
  * twice. Nevertheless, a key never returns to a window that has ended, or to a lower count of the same window. Gateways
- * that could not share their counts may have opened two windows of a key: while the earlier window is open, it replaces
- * the later one if its count is higher. The rows are sorted by key, so that concurrent reports lock rows in the same
- * order.
+ * that could not share their counts may have opened two windows of a key: the window with the higher count is stored
+ * until it ends. Otherwise, the page of the key would alternate between the two. The rows are sorted by key, so that
+ * concurrent reports lock rows in the same order.
  */
 export async function updateWindows(
   tx: Transaction,
   windows: readonly KeyWindow[],
   now: Date,
 ): Promise<void> {
-  const time = now.toISOString()
+  const endedBy = new Date(now.getTime() + CLOCK_DIFFERENCE_MS_MAX).toISOString()
   const keyIds = await findKeyIds(tx, windows)
   const rows = new Map<string, KeyWindowRow>()
   const knownWindows = windows.filter(hasKeyIn(keyIds))
   for (const { key_id, used, limit, ends_at } of knownWindows.toSorted(byKey)) {
     const row = { key_id, used, rate_limit: limit, ends_at: new Date(ends_at).toISOString() }
     const existing = rows.get(key_id)
-    if (existing === undefined || isBehind(existing, row, time)) rows.set(key_id, row)
+    if (existing === undefined || isBehind(existing, row, endedBy)) rows.set(key_id, row)
   }
   if (rows.size === 0) return
   await tx
@@ -59,11 +65,18 @@ export async function updateWindows(
           ends_at: ref('excluded.ends_at'),
         }))
         .where(({ eb, or, and, ref }) =>
+          // The same condition as in `isBehind`.
           or([
-            eb('key_windows.ends_at', '<', ref('excluded.ends_at')),
+            and([
+              eb('key_windows.ends_at', '<=', endedBy),
+              eb('key_windows.ends_at', '<', ref('excluded.ends_at')),
+            ]),
             and([
               eb('key_windows.used', '<', ref('excluded.used')),
-              eb('excluded.ends_at', '>', time),
+              or([
+                eb('excluded.ends_at', '>', endedBy),
+                eb('excluded.ends_at', '>=', ref('key_windows.ends_at')),
+              ]),
             ]),
           ]),
         ),
@@ -105,8 +118,9 @@ function hasKeyIn(keyIds: ReadonlySet<string>): (entry: KeyEntry) => boolean {
 }
 
 /** Whether `a` is an earlier window than `b`, or has a lower count than `b`, which is still open. */
-function isBehind(a: KeyWindowRow, b: KeyWindowRow, time: string): boolean {
-  return a.ends_at < b.ends_at || (a.used < b.used && b.ends_at > time)
+function isBehind(a: KeyWindowRow, b: KeyWindowRow, endedBy: string): boolean {
+  if (a.ends_at <= endedBy && a.ends_at < b.ends_at) return true
+  return a.used < b.used && (b.ends_at > endedBy || b.ends_at >= a.ends_at)
 }
 
 function byKey(a: KeyWindow, b: KeyWindow): number {
