@@ -1,4 +1,4 @@
-/** Converts the HTML of a mail without a text part into text. */
+/** Converts the HTML of a mail into text. */
 import { truncate } from '../validation/truncate.ts'
 
 /** How many characters are converted, because hostile markup is slow to strip. */

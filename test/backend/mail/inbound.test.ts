@@ -378,6 +378,52 @@ t.test('a reply in HTML with long styles before its text is logged with its text
   t.strictSame(await query.execute(), [{ body: 'We paid.' }])
 })
 
+/** Returns a reply that consists of several parts. */
+function replyInParts(id: string, ...parts: readonly { type: string; content: string }[]): string {
+  const body = parts.map(
+    ({ type, content }) => `--part\r\nContent-Type: ${type}\r\n\r\n${content}\r\n`,
+  )
+  return reply(id, { body: `${body.join('')}--part--\r\n` }).replace(
+    'text/plain; charset=utf-8',
+    'multipart/mixed; boundary=part',
+  )
+}
+
+async function loggedReply({ testAccount: { backend } }: MailService): Promise<string | null> {
+  const query = backend.database.read.selectFrom('messages').select('body')
+  return (await query.where('status', '=', 'received').executeTakeFirstOrThrow()).body
+}
+
+t.test('the texts of all parts of a reply are logged, also those in HTML', async (t) => {
+  const service = await startMailService(t)
+  const { id } = await createSentReminder(service)
+  await service.post(
+    replyInParts(
+      id,
+      { type: 'text/html', content: '<p>We <a href="https://bank.example">paid</a>.</p>' },
+      { type: 'text/plain', content: 'This mail was scanned.' },
+    ),
+  )
+  t.equal(await loggedReply(service), 'We paid.\nThis mail was scanned.')
+})
+
+t.test('a reply with a long link that is not closed is logged', async (t) => {
+  // Regression: one such mail, which anyone could send, blocked the backend for minutes.
+  const service = await startMailService(t)
+  const { id } = await createSentReminder(service)
+  const link = `<a href=${'href=x'.repeat(30_000)}`
+  const response = await service.post(
+    replyInParts(
+      id,
+      { type: 'text/plain', content: 'See this link:' },
+      { type: 'text/html', content: link },
+    ),
+  )
+  matches(t, response, { status: 200, json: { kind: 'reply', message_id: id } })
+  const text = await loggedReply(service)
+  t.equal(text?.slice(0, 40), `See this link:\n\n${link.slice(0, 24)}`)
+})
+
 t.test('an automatic response does not count as a reply', async (t) => {
   const service = await startMailService(t)
   const { debtor, id } = await createSentReminder(service)
