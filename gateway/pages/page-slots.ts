@@ -1,6 +1,8 @@
 /**
  * Limits how many pages are loaded from backends at the same time, so that pages do not slow down calls.
- * Further pages wait for a limited time, in a queue that serves clients in turn.
+ * Further pages wait for a limited time, in a queue that serves clients in turn. A client may use about half of the
+ * slots that other clients do not use, because its pages can occupy them for long: it may read a large page slowly, or
+ * request pages that take seconds.
  */
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../../shared/process/fair-queue.ts'
@@ -12,8 +14,10 @@ const QUEUE_LENGTH_MAX = 1_000
 export class PageSlots {
   #free: number
   readonly #waitMs: number
+  /** The number of slots that each client uses. A client that uses none has no entry. */
+  readonly #usedBy = new Map<string, number>()
   /** For each waiting page, the function that lets it begin to load. */
-  readonly #queue = new FairQueue<() => void>()
+  readonly #queue = new FairQueue<() => void, string>()
 
   /** `waitMs` is how long a page may wait for a slot. */
   constructor(max: number, waitMs: number) {
@@ -31,16 +35,38 @@ export class PageSlots {
    * aborted while it waits.
    */
   async acquire(client: string, abort: Abort): Promise<() => void> {
-    if (this.#free > 0) this.#free--
+    if (this.#mayUseSlot(client)) this.#useSlot(client)
     else if (this.#queue.length >= QUEUE_LENGTH_MAX) throw tooManyPages()
     else await this.#wait(client, abort)
     let isReleased = false
     return () => {
       if (isReleased) return
       isReleased = true
-      const next = this.#queue.shift()
-      if (next === undefined) this.#free++
-      else next()
+      this.#releaseSlot(client)
+    }
+  }
+
+  /** A client may use a further slot only while it uses fewer slots than are free. */
+  #mayUseSlot(client: string): boolean {
+    return (this.#usedBy.get(client) ?? 0) < this.#free
+  }
+
+  #useSlot(client: string): void {
+    this.#free--
+    this.#usedBy.set(client, (this.#usedBy.get(client) ?? 0) + 1)
+  }
+
+  #releaseSlot(client: string): void {
+    const used = (this.#usedBy.get(client) ?? 0) - 1
+    this.#free++
+    if (used > 0) this.#usedBy.set(client, used)
+    else this.#usedBy.delete(client)
+    const rankOf = (waiting: string) => (this.#mayUseSlot(waiting) ? 0 : Number.POSITIVE_INFINITY)
+    // One released slot can let two pages begin: another client may use it, and this client may use one again.
+    for (;;) {
+      const start = this.#queue.shift(rankOf)
+      if (start === undefined) return
+      start()
     }
   }
 
@@ -56,6 +82,7 @@ export class PageSlots {
       const start = () => {
         clearTimeout(timer)
         abort.stopListening()
+        this.#useSlot(client)
         resolve()
       }
       if (abort.reason !== undefined) return fail(abort.reason)

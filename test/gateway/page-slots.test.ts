@@ -49,3 +49,36 @@ t.test('a page that gets a slot no longer listens for an abort of its wait', asy
   await waiting
   t.equal(next.work, undefined)
 })
+
+// Regression: one client that read large pages slowly, or requested pages that take seconds, could use all slots. No
+// other client got a page then, and no mail was received.
+t.test('a client may use half of the slots that other clients do not use', async (t) => {
+  const slots = new PageSlots(8, 60_000)
+  const acquire = (client: string, abort = new Abort()) => slots.acquire(client, abort)
+  const [first] = await Promise.all(['a', 'a', 'a', 'a'].map((client) => acquire(client)))
+  await Promise.all(['b', 'b', 'c', 'd'].map((client) => acquire(client)))
+  t.equal(slots.waitingPages, 0)
+  const aborts = [new Abort(), new Abort()]
+  const waiting = [acquire('a', aborts[0]), acquire('b', aborts[1])]
+  const ofAnother = acquire('e')
+  t.equal(slots.waitingPages, 3)
+
+  first?.()
+  await ofAnother
+  t.equal(slots.waitingPages, 2, 'a client without a slot precedes clients that use some')
+  for (const abort of aborts) abort.abort(new Error('the test ends'))
+  for (const each of waiting) await rejectsWith(t, each, /^the test ends$/)
+})
+
+t.test('one released slot can let the pages of two clients begin', async (t) => {
+  const slots = new PageSlots(6, 60_000)
+  const acquire = (client: string) => slots.acquire(client, new Abort())
+  const [first, second] = await Promise.all(['a', 'a', 'a'].map(acquire))
+  await Promise.all(['b', 'b'].map(acquire))
+  first?.()
+  const waiting = ['b', 'a'].map(acquire)
+  t.equal(slots.waitingPages, 2, 'each client uses as many slots as are free')
+  second?.()
+  await Promise.all(waiting)
+  t.equal(slots.waitingPages, 0)
+})
