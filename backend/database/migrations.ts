@@ -53,6 +53,7 @@ import * as auditByActorAndAction from './migrations/0041-audit-by-actor-and-act
 import * as foldedSearchTerms from './migrations/0042-folded-search-terms.ts'
 import * as messagesByChannel from './migrations/0043-messages-by-channel.ts'
 import * as paymentsByReceipt from './migrations/0044-payments-by-receipt.ts'
+import * as unfoldedSearchTerms from './migrations/0045-unfolded-search-terms.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -100,6 +101,7 @@ export const MIGRATIONS: Migrations = {
   '0042-folded-search-terms': foldedSearchTerms,
   '0043-messages-by-channel': messagesByChannel,
   '0044-payments-by-receipt': paymentsByReceipt,
+  '0045-unfolded-search-terms': unfoldedSearchTerms,
 }
 
 /** Converts a migration that was written before migrations had steps. */

@@ -4,12 +4,13 @@
  * log which debtors changed (migration 0021), and a worker processes this log every few seconds. A page that shows
  * totals first processes a batch of its account's entries, so that the totals usually include the user's last change.
  */
-import { sql } from 'kysely'
+import { type SqlBool, sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker, type Worker } from '../background/worker.ts'
 import { capped, cappedSum } from '../database/capped-sum.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import { isPostgres } from '../database/engine.ts'
+import { UNFOLDED_TERM } from '../database/migrations/0045-unfolded-search-terms.ts'
 import type { DebtorDueRow } from '../database/tables.ts'
 import { writeInParts } from '../database/write-in-parts.ts'
 import { INVOICE_IS_OPEN } from './balances.ts'
@@ -45,6 +46,7 @@ export function startLedgerTotals({ database, log }: LedgerTotalsOptions): Worke
     log,
     database,
     async round(signal) {
+      await logDebtorsWithUnfoldedTerms(database)
       while (!signal.aborted && (await hasChanges(database.read))) {
         await database.transaction((tx) => updateBatch(tx))
       }
@@ -61,7 +63,33 @@ export async function updateAccountTotals(database: Database, accountId: string)
 
 /** Processes all logged changes. Only tests, and benchmarks that fill a database, use this. */
 export async function updateAllTotals(database: Database): Promise<void> {
+  await logDebtorsWithUnfoldedTerms(database)
   while (await hasChanges(database.read)) await database.transaction((tx) => updateBatch(tx))
+}
+
+/**
+ * Logs debtors whose search terms were computed by a backend of an older version (see migration 0045), so that this
+ * version computes them again.
+ */
+async function logDebtorsWithUnfoldedTerms(database: Database): Promise<void> {
+  const rows = await selectDebtorsWithUnfoldedTerms(database.read).execute()
+  if (rows.length === 0) return
+  const byId = new Map(rows.map((row) => [row.debtor_id, row]))
+  await database.transaction((tx) =>
+    writeInParts([...byId.values()], (part) =>
+      tx.insertInto('ledger_changes').values(part).execute(),
+    ),
+  )
+}
+
+/** A debtor occurs once for each of its terms. The order makes PostgreSQL read the index of these terms. */
+export function selectDebtorsWithUnfoldedTerms(reader: Reader) {
+  return reader
+    .selectFrom('debtor_terms')
+    .select(['account_id', 'debtor_id'])
+    .where(sql<SqlBool>`${sql.raw(UNFOLDED_TERM)}`)
+    .orderBy('debtor_id')
+    .limit(CHANGES_MAX)
 }
 
 async function hasChanges(reader: Reader, accountId?: string): Promise<boolean> {

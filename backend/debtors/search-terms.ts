@@ -31,7 +31,7 @@ export function wordsOf(text: string): string[] {
     .replace(/\p{Default_Ignorable_Code_Point}/gu, '')
     .replaceAll('ß', 'ss')
     // The lower case of `İ` is an `i` with a combining dot; `ı` is the Turkish `i` without a dot.
-    .replace(/i\u0307|ı/gu, 'i')
+    .replace(/[iı]\u0307*/gu, 'i')
   return split(folded)
 }
 

@@ -28,12 +28,9 @@ const INVISIBLE = INVISIBLE_RANGES.flatMap(([first, last]) =>
   Array.from({ length: last - first + 1 }, (_, index) => String.fromCodePoint(first + index)),
 )
 
-export const steps = [
-  backfill({
-    table: 'debtors',
-    set: 'name = name',
-    where: [...LETTERS, ...INVISIBLE]
-      .map((character) => `${TEXTS} like '%${character}%'`)
-      .join(' or '),
-  }),
-]
+/** Returns a condition for texts that contain one of the letters or invisible characters. */
+export function isUnfolded(text: string): string {
+  return [...LETTERS, ...INVISIBLE].map((character) => `${text} like '%${character}%'`).join(' or ')
+}
+
+export const steps = [backfill({ table: 'debtors', set: 'name = name', where: isUnfolded(TEXTS) })]

@@ -8,6 +8,7 @@ import { type AuditFilters, listAudit, OPERATOR } from '../../../backend/account
 import { kyselyOnConnection } from '../../../backend/database/sqlite/kysely.ts'
 import type { Tables, Transaction } from '../../../backend/database/tables.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
+import { selectDebtorsWithUnfoldedTerms } from '../../../backend/debtors/ledger-totals.ts'
 import { planTakeBack } from '../../../backend/import/take-back-plan.ts'
 import { hasResumableInvoices } from '../../../backend/invoices/actions.ts'
 import { createInvoice, findOpenInvoices } from '../../../backend/invoices/invoices.ts'
@@ -140,6 +141,13 @@ t.test('invoices of a customer are read from an index of the customer', async (t
 })
 
 // Regression: SQLite read nearly all messages of the account for each customer that was taken back.
+// The worker of the totals looks for such terms every few seconds.
+t.test('search terms of older versions are read from their own index', async (t) => {
+  const { planOf } = await openPlanner(t)
+  const plan = await planOf((tx) => selectDebtorsWithUnfoldedTerms(tx).execute(), 'debtor_terms')
+  t.strictSame(plan, ['SCAN debtor_terms USING INDEX debtor_terms_unfolded'])
+})
+
 t.test('the messages of imported customers are read by customer', async (t) => {
   const { debtor, planOf } = await openPlanner(t)
   const imported = [debtor.id, 'deb_2', 'deb_3'].map((id) => ({ id, kind: 'customer' as const }))

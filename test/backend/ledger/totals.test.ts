@@ -6,6 +6,7 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { addDays } from '../../../backend/calendar/calendar.ts'
 import { backfillStatement } from '../../../backend/database/migrating/steps.ts'
 import * as foldedSearchTerms from '../../../backend/database/migrations/0042-folded-search-terms.ts'
+import { UNFOLDED_TERM } from '../../../backend/database/migrations/0045-unfolded-search-terms.ts'
 import { nextRevision } from '../../../backend/database/revision.ts'
 import { archiveDebtor } from '../../../backend/debtors/chasing.ts'
 import {
@@ -188,23 +189,25 @@ t.test(
     await updateAllTotals(database)
     await findsAll()
 
-    // The terms as the previous version stored them. The migration has the terms of these debtors computed again.
-    await database.transaction(async (tx) => {
-      await tx.deleteFrom('debtor_terms').execute()
-      const terms = {
-        [street]: 'straßenbau',
-        [turkish]: 'i̇stanbul',
-        [invisible]: 'glo\u200bbex\u00ad',
-      }
-      const rows = Object.entries(terms).map(([debtor_id, term]) => ({ debtor_id, term }))
-      await tx
-        .insertInto('debtor_terms')
-        .values(rows.map((row) => ({ ...row, account_id: accountId })))
-        .execute()
-    })
+    const oldTerms = {
+      [street]: 'straßenbau',
+      [turkish]: 'i̇stanbul',
+      [invisible]: 'glo\u200bbex\u00ad',
+    }
+    const storeAsPreviousVersion = () =>
+      database.transaction(async (tx) => {
+        const ids = Object.keys(oldTerms)
+        await tx.deleteFrom('debtor_terms').where('debtor_id', 'in', ids).execute()
+        const rows = Object.entries(oldTerms).map(([debtor_id, term]) => ({ debtor_id, term }))
+        await tx
+          .insertInto('debtor_terms')
+          .values(rows.map((row) => ({ ...row, account_id: accountId })))
+          .execute()
+      })
+    await storeAsPreviousVersion()
     t.strictSame(
       await find('Straße'),
-      [street],
+      [street, capital].toSorted(),
       'terms of the previous version are found as before',
     )
     const [step] = foldedSearchTerms.steps
@@ -212,16 +215,31 @@ t.test(
     await database.transaction((tx) => sql.raw(backfillStatement(step)).execute(tx))
     const logged = await database.read.selectFrom('ledger_changes').select('debtor_id').execute()
     t.notOk(logged.some(({ debtor_id }) => debtor_id === unchanged))
-    await database.transaction((tx) =>
-      tx
-        .insertInto('ledger_changes')
-        .values({ account_id: accountId, debtor_id: capital })
-        .execute(),
-    )
+    await updateAllTotals(database)
+    await findsAll()
+
+    // Regression: during an upgrade, the worker of the previous version processed what the migration had logged. The
+    // old terms then remained.
+    await storeAsPreviousVersion()
     await updateAllTotals(database)
     await findsAll()
   },
 )
+
+// A name whose terms would still look unfolded would be computed again in each round.
+t.test('terms that were folded once are not computed again', async (t) => {
+  const testAccount = await openTestAccount(t)
+  const { database } = testAccount.backend
+  const names = ['I\u0307\u0307', 'ı\u0307', 'i\u00ad\u0307', 'Straẞe\u200bß', 'İı']
+  for (const name of names) await testAccount.createDebtor({ name })
+  await updateAllTotals(database)
+  const unfolded = await database.read
+    .selectFrom('debtor_terms')
+    .select('term')
+    .where(sql<boolean>`${sql.raw(UNFOLDED_TERM)}`)
+    .execute()
+  t.strictSame(unfolded, [])
+})
 
 t.test('one update processes all changes of a debtor', async (t) => {
   const testAccount = await openTestAccount(t)
