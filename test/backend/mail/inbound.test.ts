@@ -352,7 +352,7 @@ t.test('a reply in HTML only is logged as text', async (t) => {
   const body = '<p>I&#39;ll pay&nbsp;&euro;5 &amp; &#x1F600; &#xD83D; &foo; &#0;&#9999999;</p>\n'
   await service.post(reply(id, { body }).replace('text/plain', 'text/html'))
   const { data } = await service.testAccount.read('/api/v1/messages?status=received')
-  matches(t, data, [{ preview: "I'll pay €5 & 😀 \ufffd &foo; &#9999999;" }])
+  matches(t, data, [{ preview: "I'll pay €5 & 😀 \ufffd &foo; \ufffd\ufffd" }])
 })
 
 t.test('the logged text of a reply in HTML contains none of its styles', async (t) => {
