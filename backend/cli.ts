@@ -2,8 +2,8 @@
 import { runCommand } from './cli/run.ts'
 
 const { env, stdout, stderr } = process
-const now = new Date()
 const stdin = () => process.stdin
+const clock = () => new Date()
 // Without these listeners, `… | head` would end with the stack trace of an unhandled error.
 stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exitCode = 1
@@ -12,6 +12,6 @@ stdout.on('error', (error: NodeJS.ErrnoException) => {
 stderr.on('error', () => {
   process.exitCode = 1
 })
-const code = await runCommand(process.argv.slice(2), { env, stdin, stdout, stderr, now })
+const code = await runCommand(process.argv.slice(2), { env, stdin, stdout, stderr, clock })
 // If a listener has set the exit code to 1, it stays 1 even if the command succeeded.
 process.exitCode ||= code

@@ -24,11 +24,11 @@ export interface Context {
   peppers(): readonly Pepper[]
   /** Throws `SettingsError` if the settings cannot be read. */
   settings(): OperatorSettings
-  /** Performs an action of the operator in one transaction. */
+  /** Performs an action of the operator, at the current time, in one transaction. */
   performAction<T>(
     perform: (tx: Transaction, actionContext: ActionContext) => Promise<T>,
   ): Promise<T>
-  readonly now: Date
+  readonly clock: () => Date
   readonly env: Readonly<Record<string, string | undefined>>
   /** A function, because Node opens standard input as soon as a program accesses `process.stdin`. */
   stdin(): InputStream

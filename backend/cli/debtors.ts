@@ -165,7 +165,7 @@ async function change(
   const accountId = await accountIdOf(database, 'debtors', id)
   const row = await context.performAction((tx, actionContext) => work(tx, accountId, actionContext))
   return {
-    json: await represent(database, row, context.now),
+    json: await represent(database, row, context.clock()),
     text: `${row.name} (${id}) ${outcome}.`,
   }
 }

@@ -20,8 +20,11 @@ export const erasureCommands: readonly Command[] = [
     },
     async run({ ID, reason }, context) {
       const database = await context.database()
-      const actionContext = { actor: OPERATOR, now: context.now, reason }
-      const { debtor, wasErasedBefore, erased } = await eraseDebtor(database, ID, actionContext)
+      const { debtor, wasErasedBefore, erased } = await eraseDebtor(database, ID, {
+        actor: OPERATOR,
+        reason,
+        clock: context.clock,
+      })
       // On PostgreSQL, this is always false, because only operators can delete its log.
       const isLogEmpty = await database.truncateWriteAheadLog()
       const json = {

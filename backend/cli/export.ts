@@ -73,7 +73,7 @@ async function writeExport(
   const progress = createProgress(context.stderr)
   await database.snapshot(async (read) => {
     const account = await getAccount(read, id)
-    for await (const lines of exportAccount(read, account, context.now, progress))
+    for await (const lines of exportAccount(read, account, context.clock(), progress))
       await write(lines)
   })
 }

@@ -76,7 +76,7 @@ export const importCommands: readonly Command[] = [
         description: 'Check the file and compare it with the service, but record nothing.',
       },
     },
-    async run(values, { now, env, stderr }) {
+    async run(values, { clock, env, stderr }) {
       const currency = values.currency === undefined ? undefined : parseCurrency(values.currency)
       if (values.currency !== undefined && currency === undefined) {
         throw new UsageError(`--currency must be an ISO 4217 code, not ${values.currency}`)
@@ -90,7 +90,7 @@ export const importCommands: readonly Command[] = [
           readDate: dateReader(values['date-format']),
           decimalMark: values['decimal-comma'] ? ',' : '.',
           columns,
-          now,
+          now: clock(),
         }),
       )
       const baseUrl = parseBaseUrl(values['base-url'] ?? 'http://127.0.0.1:8080')

@@ -105,7 +105,7 @@ async function perform(
   const { timezone } = await getAccount(database.read, accountId)
   const row = await context.performAction((tx, actionContext) => work(tx, accountId, actionContext))
   return {
-    json: renderInvoice(row, todayIn(timezone, context.now)),
+    json: renderInvoice(row, todayIn(timezone, context.clock())),
     text: `Invoice ${row.number} (${id}) ${outcome}.`,
   }
 }

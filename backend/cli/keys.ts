@@ -107,8 +107,9 @@ export const keyCommands: readonly Command[] = [
       const { read } = await context.database()
       const { id } = await getAccount(read, account)
       const keys = await listApiKeys(read, id)
+      const now = context.clock()
       return {
-        json: keys.map((key) => represent(key, context.now)),
+        json: keys.map((key) => represent(key, now)),
         text: renderTable(
           keys.map((key) => ({
             id: key.id,
@@ -117,7 +118,7 @@ export const keyCommands: readonly Command[] = [
             scopes: readScopes(key.granted_scopes).join(','),
             limit: String(key.rate_limit),
             'last used': key.last_used_at ?? 'Never',
-            status: keyStatus(key, context.now),
+            status: keyStatus(key, now),
             expires: key.expires_at ?? 'Never',
             revoked: key.revoked_at ?? '',
           })),
@@ -136,7 +137,7 @@ export const keyCommands: readonly Command[] = [
         revokeApiKey(tx, ID, actionContext),
       )
       return {
-        json: represent(key, context.now),
+        json: represent(key, context.clock()),
         text: `Key ${key.id}, ${key.name}, was revoked at ${key.revoked_at}.`,
       }
     },
@@ -159,7 +160,7 @@ export const keyCommands: readonly Command[] = [
         changeApiKey(tx, ID, change, actionContext),
       )
       return {
-        json: represent(key, context.now),
+        json: represent(key, context.clock()),
         text: `Key ${key.id}, ${key.name}, was changed. The change takes effect with the key’s next call.`,
       }
     },
@@ -205,9 +206,9 @@ export const keyCommands: readonly Command[] = [
       const end = replaced.revoked_at ?? replaced.expires_at
       return {
         json: {
-          ...represent(row, context.now),
+          ...represent(row, context.clock()),
           secret,
-          replaced: represent(replaced, context.now),
+          replaced: represent(replaced, context.clock()),
         },
         text: `Issued key ${row.id}. The old key ${replaced.id} stops working at ${end}. Store the new secret now: it cannot be shown again.\n\n  ${secret}\n`,
       }

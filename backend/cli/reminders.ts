@@ -52,11 +52,12 @@ export const reminderCommands: readonly Command[] = [
       const { read } = await context.database()
       const { timezone } = await getAccount(read, id)
       const dayCount = parseDays(days)
-      const messages = await previewReminders(read, id, context.now, dayCount)
+      const now = context.clock()
+      const messages = await previewReminders(read, id, now, dayCount)
       return {
         json: {
           account_id: id,
-          now: context.now.toISOString(),
+          now: now.toISOString(),
           messages: messages.map(renderPreviewed),
         },
         text: renderPreviewText(messages, timezone, dayCount),

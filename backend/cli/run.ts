@@ -55,7 +55,7 @@ export interface ProcessEnvironment {
   stdin(): InputStream
   readonly stdout: Writable
   readonly stderr: Writable
-  readonly now: Date
+  readonly clock: () => Date
 }
 
 /** Resolves to the exit code: 0 after success, 1 after a rejection or failure, 2 for invalid usage. */
@@ -169,8 +169,11 @@ async function withContext<T>(
     },
     async performAction(perform) {
       const database = await context.database()
-      const actionContext = { actor: OPERATOR, now: environment.now }
-      return database.transaction((tx) => perform(tx, actionContext))
+      // A command may perform many actions, for minutes. With the time at which it began, `updated_at` of the records
+      // that it changes last would be so old that clients that synchronize their copies would miss the changes.
+      return database.transaction((tx) =>
+        perform(tx, { actor: OPERATOR, now: environment.clock() }),
+      )
     },
     async migrate() {
       // Opening the database as `migrator` applies the pending migrations.

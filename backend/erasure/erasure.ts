@@ -9,7 +9,7 @@
  */
 
 import { Problem } from '../../shared/contract/problem.ts'
-import { type ActionContext, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, type Actor, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { OpenDatabase, Transaction } from '../database/database.ts'
 import { nextRevision } from '../database/revision.ts'
@@ -31,11 +31,21 @@ export interface Erasure {
   readonly erased: Readonly<Record<string, number>>
 }
 
+export interface ErasureRequest {
+  readonly actor: Actor
+  readonly reason: string
+  /**
+   * Each transaction reads the clock, because erasing may take minutes. Otherwise, `updated_at` of the records that are
+   * erased last would be so old that clients that synchronize their copies would keep the personal data.
+   */
+  readonly clock: () => Date
+}
+
 /** Throws `not_found`, and `validation_failed` at `/reason`. */
 export async function eraseDebtor(
   database: OpenDatabase,
   id: string,
-  { reason, ...actionContext }: ActionContext & { readonly reason: string },
+  { actor, reason, clock }: ErasureRequest,
 ): Promise<Erasure> {
   const checkedReason = checkReason(reason)
   const found = await database.read
@@ -46,11 +56,11 @@ export async function eraseDebtor(
   if (found === undefined) throw new Problem('not_found', `There is no debtor ${id}.`)
   const erasedDebtor = { accountId: found.account_id, debtorId: id }
   const debtor = await database.transaction((tx) =>
-    eraseRow(tx, erasedDebtor, checkedReason, actionContext),
+    eraseRow(tx, erasedDebtor, checkedReason, { actor, now: clock() }),
   )
   const erased: Record<string, number> = {}
   for (const personalTable of PERSONAL_TABLES) {
-    const count = await eraseInTable(database, personalTable, erasedDebtor, actionContext.now)
+    const count = await eraseInTable(database, personalTable, erasedDebtor, clock)
     if (count > 0) erased[personalTable.table] = count
   }
   return { debtor, wasErasedBefore: found.erased_at !== null, erased }

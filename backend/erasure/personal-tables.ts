@@ -196,7 +196,7 @@ export async function eraseInTable(
   database: OpenDatabase,
   personalTable: ErasedColumns | ErasedDocument | DeletedRows,
   debtor: ErasedDebtor,
-  now: Date,
+  clock: () => Date,
 ): Promise<number> {
   let count = 0
   let last: Row | undefined
@@ -212,6 +212,7 @@ export async function eraseInTable(
         // Other transactions lock the debtor before its invoices and payments. Without the same order, this one could
         // deadlock with them.
         await lockDebtorId(tx, debtor.accountId, debtor.debtorId)
+        const now = clock()
         for (const change of batch) await apply(tx, personalTable, change, now)
       }),
     )

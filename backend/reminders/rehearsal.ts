@@ -27,10 +27,10 @@ export async function rehearse(deps: SendDeps, accountId?: string): Promise<Mess
   const sendInOrder = () => sendRound(deps, 1, { accountId })
   for (let round = 0; round < ROUNDS_MAX; round++) {
     // The first round plans all debtors with open invoices, even if they are not due to be planned.
-    const { messages } = await runPlanning({ database, log }, clock(), {
-      allDebtors: round === 0,
-      accountId,
-    })
+    const { messages } = await runPlanning(
+      { database, clock, log },
+      { allDebtors: round === 0, accountId },
+    )
     let result = await sendInOrder()
     while (result.mayHaveMoreDue && !result.isUnavailable) result = await sendInOrder()
     // Even if the first round planned no message, it may have sent waiting messages, after which others can be planned.

@@ -36,7 +36,7 @@ export function startReminders(options: RemindersOptions): Reminders {
     log,
     database,
     async round(signal) {
-      const planned = await runPlanning({ database, log }, clock(), { allDebtors: false }, signal)
+      const planned = await runPlanning({ database, clock, log }, { allDebtors: false }, signal)
       if (planned.messages > 0) log.info(planned, 'reminders planned')
       // The next round begins after `PLAN_EVERY_MS`.
       return undefined

@@ -47,7 +47,7 @@ async function measure(database: OpenDatabase): Promise<void> {
   }, 20)
   const waits: number[] = []
   const paying = pay(database, owner.accountId, invoice.id, waits)
-  const first = await timed(() => runPlanning({ database, log }, NOW))
+  const first = await timed(() => runPlanning({ database, clock: () => NOW, log }))
   paying.stop()
   await paying.ended
   clearInterval(watch)
@@ -56,7 +56,7 @@ async function measure(database: OpenDatabase): Promise<void> {
   )
   print(`CPU time of the process, all threads: ${first.cpuMs} ms`)
   print(`memory: ${megabytes(before)} MB before, ${megabytes(peak)} MB at most`)
-  const idle = await timed(() => runPlanning({ database, log }, NOW))
+  const idle = await timed(() => runPlanning({ database, clock: () => NOW, log }))
   print(`a run with nothing to do: ${idle.ms} ms, ${idle.value.debtors} debtors examined`)
   const sorted = waits.toSorted((a, b) => a - b)
   const at = (share: number) => Math.round(sorted[Math.floor(sorted.length * share)] ?? 0)

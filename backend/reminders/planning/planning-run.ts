@@ -24,6 +24,7 @@ const RETRY_UNAVAILABLE_MS = 60_000
 
 export interface PlanningDeps {
   readonly database: Database
+  readonly clock: () => Date
   readonly log: Logger
 }
 
@@ -42,13 +43,16 @@ export interface PlannedCounts {
   readonly messages: number
 }
 
-/** If `signal` is aborted, the run ends after the current transaction. */
+/**
+ * Plans the debtors that are due when the run begins. If `signal` is aborted, the run ends after the current
+ * transaction.
+ */
 export async function runPlanning(
   deps: PlanningDeps,
-  now: Date,
   scope: PlanningScope = { allDebtors: false },
   signal?: AbortSignal,
 ): Promise<PlannedCounts> {
+  const now = deps.clock()
   // The first function records which accounts have become blocked or unblocked since the previous run. The second
   // function makes debtors due for planning if their account was unblocked, or if its settings have changed.
   await recordAccountBlocks(deps.database, now, scope.accountId)
@@ -74,12 +78,23 @@ export async function runPlanning(
   return planned
 }
 
+/**
+ * Returns the current time or, if the clock was set back during the run, the time at which the run began, because a
+ * debtor that was planned earlier could be selected again. A run may take minutes. If its beginning became `updated_at`
+ * of the invoices that are planned last, clients that synchronize their copies could miss these changes.
+ */
+function timeOfTransaction({ clock }: PlanningDeps, begunAt: Date): Date {
+  return new Date(Math.max(clock().getTime(), begunAt.getTime()))
+}
+
 async function planBatch(
-  { database, log }: PlanningDeps,
+  deps: PlanningDeps,
   ids: readonly string[],
-  now: Date,
+  begunAt: Date,
   scope: PlanningScope,
 ): Promise<PlannedCounts> {
+  const { database, log } = deps
+  const now = timeOfTransaction(deps, begunAt)
   try {
     return await database.transaction((tx) => lockAndPlan(tx, ids, now, scope))
   } catch (error) {
@@ -97,7 +112,7 @@ async function planBatch(
     }
     // One debtor can make the whole batch fail, so each debtor is now planned in its own transaction.
     const results = []
-    for (const each of ids) results.push(await planBatch({ database, log }, [each], now, scope))
+    for (const each of ids) results.push(await planBatch(deps, [each], begunAt, scope))
     return {
       debtors: results.reduce((sum, { debtors }) => sum + debtors, 0),
       messages: results.reduce((sum, { messages }) => sum + messages, 0),

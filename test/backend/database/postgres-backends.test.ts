@@ -173,7 +173,10 @@ t.test('background work changes no invoice while another backend changes its deb
   if (personalTable === undefined) throw new Error('no personal data of invoices is erased')
   for (const [name, work] of [
     ['overdue events', () => recordOverdueEvents({ database: second, log: SILENT }, NOW)],
-    ['erasure', () => eraseInTable(second, personalTable, { accountId, debtorId: debtor.id }, NOW)],
+    [
+      'erasure',
+      () => eraseInTable(second, personalTable, { accountId, debtorId: debtor.id }, () => NOW),
+    ],
   ] as const) {
     let isDone = false
     const working = await first.transaction(async (tx) => {

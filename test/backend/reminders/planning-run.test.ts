@@ -6,6 +6,7 @@ import { runPlanning } from '../../../backend/reminders/planning/planning-run.ts
 import { matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
+import { byId, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
 
 const MORNING = '2026-11-24T08:00:00.000Z'
 
@@ -23,7 +24,8 @@ t.test('planning that met an outage of the database is repeated a minute later',
       throw unavailable(new Error('the server restarts'))
     },
   }
-  const plan = (at: string) => runPlanning({ database: interrupted, log: SILENT }, new Date(at))
+  const plan = (at: string) =>
+    runPlanning({ database: interrupted, clock: () => new Date(at), log: SILENT })
   matches(t, await plan('2026-11-24T08:00:00.000Z'), { messages: 0 })
   matches(t, await plan('2026-11-24T08:01:00.000Z'), { messages: 1 })
 })
@@ -33,4 +35,26 @@ t.test('concurrent planning runs plan each message once', async (t) => {
   for (let n = 0; n < 5; n++) await engine.createInvoice('2026-11-19')
   await Promise.all([engine.plan(MORNING), engine.plan(MORNING), engine.plan(MORNING)])
   t.equal((await engine.messages()).length, 5)
+})
+
+t.test('a synchronized copy misses nothing of a long planning run', async (t) => {
+  const { testAccount, deps, createInvoice } = await startEngine(t)
+  // More than one transaction plans.
+  for (let n = 0; n < 30; n++) await createInvoice('2026-11-19')
+  const copy = createSyncedCopy('messages', 200, testAccount.get)
+  const begunAt = Date.parse(MORNING)
+  const later = (minutes: number) => new Date(begunAt + minutes * 60_000)
+  // The client's run begins ten minutes after the planning run, and ends before the first message is planned.
+  await copy.run(later(10))
+  let minutes = -10
+  const clock = () => {
+    minutes += 10
+    return later(minutes)
+  }
+  await runPlanning({ ...deps, clock })
+  // Regression: each message got the time at which the planning run began, which this run considered old.
+  await copy.run(later(minutes))
+  const all = byId(await copy.readAll())
+  t.equal(all.length, 30)
+  t.strictSame(byId(copy.objects), all)
 })

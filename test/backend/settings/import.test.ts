@@ -244,7 +244,7 @@ t.test('an erased customer is not corrected', async (t) => {
   const { backend, send, list } = await startImporting(t)
   await send(FILE, { step: 'record' })
   const { id } = (await list('debtors')).find(({ name }) => name === 'Jansen Bouw') ?? {}
-  const erasure = { actor: OPERATOR, now: backend.now, reason: 'asked by letter' }
+  const erasure = { actor: OPERATOR, clock: () => backend.now, reason: 'asked by letter' }
   await eraseDebtor(backend.database, String(id), erasure)
   matches(t, (await send(FILE)).json, { corrections: [] })
   const { json } = await send(FILE, { step: 'record', correct: 'yes' })

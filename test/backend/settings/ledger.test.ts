@@ -328,8 +328,9 @@ t.test('the page of a reversed payment shows when it was reversed', async (t) =>
   const reversed = /<dt>Reversed<\/dt><dd>21 Nov 2026, 11:15<\/dd>/
   matches(t, (await ada.page(path)).text, reversed)
   backend.now = new Date('2026-11-30T09:00:00.000Z')
-  const context = { actor: OPERATOR, now: backend.now, reason: 'The customer asked for it' }
-  await eraseDebtor(backend.database, debtor.id, context)
+  const clock = () => backend.now
+  const request = { actor: OPERATOR, clock, reason: 'The customer asked for it' }
+  await eraseDebtor(backend.database, debtor.id, request)
   // Regression: the page showed the time of the erasure, which also changed the payment.
   const again = await logIn(backend, ADMIN)
   matches(t, (await again.page(path)).text, reversed)
@@ -409,7 +410,8 @@ t.test('“Who changed this” is shown if the audit log has an action on the re
   const all = () => Promise.all(paths.map(actionsOn))
   t.strictSame(await all(), [undefined, undefined, undefined])
   await ada.send('POST', `/settings/payments/${reversed.id}/reverse`, { reason: 'It bounced' })
-  const context = { actor: OPERATOR, now: backend.now, reason: 'The customer asked for it' }
-  await eraseDebtor(backend.database, debtor_id, context)
+  const clock = () => backend.now
+  const request = { actor: OPERATOR, clock, reason: 'The customer asked for it' }
+  await eraseDebtor(backend.database, debtor_id, request)
   t.strictSame(await all(), [undefined, ['payment.reversed'], ['debtor.erased']])
 })

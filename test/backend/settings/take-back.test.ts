@@ -16,6 +16,7 @@ import {
   MEMBER,
   startSettings,
 } from '../../fixtures/service/settings.ts'
+import { byId, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
 
 const HEADER = 'Invoice number,Customer ID,Customer name,Invoice date,Due date,Amount,Paid on'
 const ROWS = [
@@ -305,6 +306,34 @@ t.test(
     matches(t, text, /href="\/settings\/imports\?limit=1&amp;before=\w+" rel="next"/)
   },
 )
+
+t.test('a synchronized copy misses nothing of a long take-back by an operator', async (t) => {
+  const directory = t.testdir()
+  const url = `sqlite:${join(directory, 'receivables.db')}`
+  const database = await openTestDatabase(t, { url })
+  const { backend, account } = await startSettings(t, { database })
+  const ada = await logIn(backend, ADMIN)
+  const file = [HEADER, ...ROWS].join('\n')
+  const { json } = await ada.send('POST', '/settings/import', { ...IMPORT, file })
+  const key = await backend.issueKey(account.id)
+  const copy = createSyncedCopy('invoices', 200, (path) => backend.call(key, 'GET', path))
+  const takenBack = ['imports', 'take-back', String(json['import_id'])]
+  const begunAt = backend.now.getTime()
+  const later = (minutes: number) => new Date(begunAt + minutes * 60_000)
+  // The client's run begins ten minutes after the command, and ends before the first invoice is taken back.
+  await copy.run(later(10))
+  let minutes = -10
+  const clock = () => {
+    minutes += 10
+    return later(minutes)
+  }
+  matches(t, await runCli(takenBack, { DATA_DIR: directory }, clock), { code: 0 })
+  // Regression: each record got the time at which the command began, which this run considered old.
+  await copy.run(later(minutes))
+  const all = byId(await copy.readAll())
+  matches(t, all, Array(4).fill({ status: 'void' }))
+  t.strictSame(byId(copy.objects), all)
+})
 
 t.test('operators list imports and take them back', async (t) => {
   const directory = t.testdir()
