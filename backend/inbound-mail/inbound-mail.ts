@@ -97,7 +97,7 @@ function contentOf(mail: Email): InboundMail['content'] {
     return { kind: 'reply', subject: oneLine(mail.subject ?? ''), text: textOf(mail) }
   }
   const status = partOf(mail, ...DELIVERY_STATUS)
-  if (status !== undefined) return readDeliveryStatus(status)
+  if (status !== undefined) return readDeliveryStatus(status, mail.text ?? '')
   const feedback = partOf(mail, 'message/feedback-report')
   if (feedback !== undefined) {
     return { kind: isComplaint(fieldsIn(feedback)) ? 'complaint' : 'unknown' }
@@ -114,11 +114,12 @@ function isComplaint(fields: ReadonlyMap<string, string>): boolean {
   return type !== 'not-spam' && type !== 'auth-failure'
 }
 
-function readDeliveryStatus(report: string): InboundMail['content'] {
+/** `notification` is the text in which the report explains itself to a person. */
+function readDeliveryStatus(report: string, notification: string): InboundMail['content'] {
   const fields = fieldsIn(report)
   switch (fields.get('action')) {
     case 'failed':
-      return { kind: 'bounce', bounce: bounceOf(fields) }
+      return { kind: 'bounce', bounce: bounceOf(fields, notification) }
     case 'delayed':
       return { kind: 'delay' }
     case 'delivered':
@@ -131,15 +132,33 @@ function readDeliveryStatus(report: string): InboundMail['content'] {
   }
 }
 
-function bounceOf(fields: ReadonlyMap<string, string>): Bounce {
-  const diagnostic = (fields.get('diagnostic-code') ?? '').replace(/^[\w-]+;\s*/, '')
+function bounceOf(fields: ReadonlyMap<string, string>, notification: string): Bounce {
+  const diagnostic =
+    withoutType(fields.get('diagnostic-code')) || diagnosticIn(notification, fields)
   const status = /^[245]\.\d{1,3}\.\d{1,3}/.exec(fields.get('status') ?? '')?.[0]
   // If the relay reports only that the delivery failed, the remote server's reply may contain the reason.
   const remoteReply = isVague(status) ? parseReply(diagnostic) : undefined
   const code = remoteReply?.enhanced ?? status ?? '5.0.0'
-  const type =
-    remoteReply !== undefined && isVague(code) ? bounceTypeOfReply(remoteReply) : bounceTypeOf(code)
-  return { type, code, detail: oneLine(diagnostic || `status ${code}`) }
+  const detail = oneLine(diagnostic || `status ${code}`)
+  if (remoteReply === undefined || !isVague(code)) return { type: bounceTypeOf(code), code, detail }
+  // Without a reason, a rejection of the text does not show that the address is invalid.
+  const type = REJECTED_TEXT.test(notification) ? 'soft' : bounceTypeOfReply(remoteReply)
+  return { type, code, detail }
+}
+
+/** How Postfix and Exim say that the remote server rejected the text and not the recipient. */
+const REJECTED_TEXT = /\b(?:reply to|end of) (?:end of )?data\b/i
+
+/** OpenSMTPD writes no `Diagnostic-Code`, but `ap@jansen.nl: 552 Mailbox full` into the notification. */
+function diagnosticIn(notification: string, fields: ReadonlyMap<string, string>): string {
+  const start = `${withoutType(fields.get('final-recipient'))}: `
+  const line = notification.split('\n').find((each) => each.startsWith(start))
+  return line?.slice(start.length) ?? ''
+}
+
+/** Returns `550 …` for `smtp; 550 …`. */
+function withoutType(value = ''): string {
+  return value.replace(/^[\w-]+;\s*/, '')
 }
 
 /** Whether the enhanced code gives no reason. */

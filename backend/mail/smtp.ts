@@ -117,11 +117,13 @@ function quit(connection: SMTPConnection): void {
 }
 
 /**
- * Returns the queue id, by which the log of the mail server names the mail, if the reply has the form that most servers
- * use.
+ * Returns the queue id, by which the log of the mail server names the mail, if the reply has the form of Postfix and
+ * most other servers (`queued as …`), of Exim (`OK id=…`), or of Sendmail and OpenSMTPD (`… Message accepted`).
  */
 function parseQueueId(response: string): string | null {
-  return /queued as ([\w.-]{1,128})/i.exec(response)?.[1] ?? null
+  const id = '([\\w.-]{1,128})'
+  const forms = [`queued as ${id}`, `OK id=${id}`, `${id} Message accepted`]
+  return new RegExp(forms.join('|'), 'i').exec(response)?.slice(1).find(Boolean) ?? null
 }
 
 interface SmtpError extends Error {

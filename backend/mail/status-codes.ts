@@ -32,7 +32,7 @@ export type FailureCause = 'hard' | 'soft' | 'general' | 'denied'
 
 /** How servers that send no enhanced code, such as Exim and Courier, say that they do not relay our mail. */
 const DENIAL =
-  /\brelay(?:ing)? (?:not|denied|access|prohibited)|\b(?:to|not|cannot) relay\b|\brequires? authentication\b|\bauthentication (?:is )?required\b/i
+  /\brelay(?:ing)? (?:not|denied|access|prohibited)|\b(?:to|not|cannot) relay\b|\brequires? authentication\b|\bauthentication (?:is )?required\b|\badministrative prohibition\b/i
 
 /** Interprets the reply to RCPT TO (`recipient`), or to DATA and the text (`text`). */
 export function failureCauseOf(reply: Reply, phase: 'recipient' | 'text'): FailureCause {
@@ -65,14 +65,15 @@ export function failureCauseOf(reply: Reply, phase: 'recipient' | 'text'): Failu
   return bounceTypeOfReply(reply)
 }
 
-/** How servers that send no enhanced code say that our mail, or the host that sent it, has a bad reputation. */
-const BAD_REPUTATION = /\bspam|\bblack ?list|\bblock ?list|\bblocked\b|\brbl\b|\breputation\b/i
+/** How servers that send no enhanced code say that they reject our mail, or the host that sent it, by a policy. */
+const POLICY =
+  /\bspam|\bblack ?list|\bblock ?list|\bblocked\b|\brbl\b|\breputation\b|\badministrative prohibition\b/i
 
 /** Interprets a reply that has no enhanced code, or one that gives no reason (4.0.0 or 5.0.0). */
 export function bounceTypeOfReply({ status, text }: Reply): 'hard' | 'soft' {
   // These codes mean that the user is unknown or not local, the mailbox name is invalid, or the host accepts no mail.
   // Other codes may have a transient cause, such as a full mailbox.
-  return [550, 551, 553, 556].includes(status) && !BAD_REPUTATION.test(text) ? 'hard' : 'soft'
+  return [550, 551, 553, 556].includes(status) && !POLICY.test(text) ? 'hard' : 'soft'
 }
 
 /**

@@ -104,3 +104,37 @@ t.test('a reply without readable text says so', async (t) => {
     matches(t, await contentOf(raw), { kind: 'reply', text: /has no text that can be shown/ })
   }
 })
+
+t.test('a rejection of the text does not count as an invalid address', async (t) => {
+  // Regression: if a content filter without enhanced codes rejected a mail, the customer got no more reminders.
+  for (const said of [
+    '550 Rejected by content filter (in reply to end of DATA command)',
+    'SMTP error from remote mail server after end of data:\r\n    550 Rejected by content filter',
+  ]) {
+    const report = deliveryReport({ status: '5.0.0', diagnostic: 'smtp; 550 Rejected' })
+    const content = await contentOf(report.replace('could not be delivered.', said))
+    matches(t, content, { kind: 'bounce', bounce: { type: 'soft', code: '5.0.0' } })
+  }
+})
+
+t.test('the reason in a report of OpenSMTPD, which has no Diagnostic-Code, is read', async (t) => {
+  // Regression: each of these reports counted as permanent, even that of a full mailbox.
+  for (const [reason, bounce] of [
+    ['552 5.2.2 Mailbox full', { type: 'soft', code: '5.2.2', detail: '552 5.2.2 Mailbox full' }],
+    ['550-5.1.1 The account does not exist', { type: 'hard', code: '5.1.1' }],
+    ['550 Invalid recipient', { type: 'hard', code: '5.0.0' }],
+  ] as const) {
+    const report = openSmtpdReport(`ap@jansen.nl: ${reason}`)
+    matches(t, await contentOf(report), { kind: 'bounce', bounce }, reason)
+  }
+})
+
+/** Returns a report of OpenSMTPD, which is not a `multipart/report`. */
+function openSmtpdReport(reason: string): string {
+  return deliveryReport({ status: '5.0.0' })
+    .replace(/^Return-Path: <>\r\n/, '')
+    .replace('Auto-Submitted: auto-replied\r\n', '')
+    .replace('multipart/report; report-type=delivery-status', 'multipart/mixed')
+    .replace(/^Diagnostic-Code: .*\r\n.*\r\n/m, '')
+    .replace(/^I'm sorry.*$/m, `    Hi!\r\n\r\n${reason}`)
+}

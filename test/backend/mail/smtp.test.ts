@@ -17,6 +17,26 @@ t.test('an accepted mail has the id that the server assigned', async (t) => {
   matches(t, smtp.mails, [{ from: 'reminders@mail.receivables.io', to: ['ap@jansen.nl'] }])
 })
 
+t.test(
+  'the ids that Exim, Sendmail and OpenSMTPD assign are read from their replies',
+  async (t) => {
+    for (const [text, id] of [
+      ['OK id=1xX0N6-00041Z-0t', '1xX0N6-00041Z-0t'],
+      ['2.0.0 5ARIBXa5012345 Message accepted for delivery', '5ARIBXa5012345'],
+      ['2.0.0 e1f2a3b4 Message accepted for delivery', 'e1f2a3b4'],
+      ['2.0.0 OK', null],
+    ] as const) {
+      const smtp = await startSmtpServer(t, {
+        server: {
+          onData: (stream, _session, next) => stream.on('end', () => next(null, text)).resume(),
+        },
+      })
+      const expected = { outcome: 'accepted', providerMessageId: id }
+      t.strictSame(await sendNow(newMailer(t, smtp.url)), expected)
+    }
+  },
+)
+
 t.test('the mail server is greeted with the domain of MAIL_FROM', async (t) => {
   // Regression: in a container, the greeting was `EHLO [127.0.0.1]`, which the relay of Google Workspace rejects.
   const smtp = await startSmtpServer(t)
@@ -49,6 +69,7 @@ const REPLIES: readonly (readonly [SmtpPhase, number, string, object])[] = [
     { outcome: 'abandoned', isDenied: true },
   ],
   ['rcpt', 550, 'Relay not permitted', { outcome: 'abandoned', isDenied: true }],
+  ['rcpt', 550, 'Administrative prohibition', { outcome: 'abandoned', isDenied: true }],
   ['rcpt', 513, 'Relaying denied.', { outcome: 'abandoned', isDenied: true }],
   ['rcpt', 450, '4.7.25 Client host rejected: cannot find your hostname', { isDenied: true }],
   ['data', 550, '5.7.26 The mail is not authenticated', { outcome: 'abandoned', isDenied: true }],
