@@ -95,14 +95,14 @@ export function canonicalAddresses(texts: readonly string[]): {
   readonly errors: FieldError[]
 } {
   const pointer = '/allowed_addresses'
+  if (texts.length > ADDRESS_PREFIXES_MAX) {
+    const detail = `A key may have at most ${ADDRESS_PREFIXES_MAX} allowed addresses.`
+    return { stored: null, errors: [{ pointer, code: 'too_long', detail }] }
+  }
   const parsed = texts.map(parsePrefix)
   const errors = parsed.flatMap((result) =>
     'fault' in result ? [{ pointer, code: 'invalid_format', detail: result.fault }] : [],
   )
   const prefixes = new Set(parsed.flatMap((result) => ('prefix' in result ? [result.prefix] : [])))
-  if (texts.length > ADDRESS_PREFIXES_MAX) {
-    const detail = `A key may have at most ${ADDRESS_PREFIXES_MAX} allowed addresses.`
-    return { stored: null, errors: [{ pointer, code: 'too_long', detail }] }
-  }
   return { stored: prefixes.size === 0 ? null : JSON.stringify([...prefixes]), errors }
 }

@@ -1,7 +1,7 @@
 /**
  * Parses JSON that every program interprets in the same way: UTF-8, one object, no duplicate names, limited
  * nesting. `JSON.parse` keeps the last of two equal names, and a program that keeps the first would read a
- * different payment.
+ * different payment. The number of values is limited too.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { fieldErrorsProblem } from './field-errors.ts'
@@ -10,6 +10,12 @@ export type JsonObject = Readonly<Record<string, unknown>>
 
 /** Limits the depth of recursion over a body. No valid body is nested so deeply. */
 const DEPTH_MAX = 20
+
+/**
+ * The maximum number of members and elements in a body. Joi takes up to 20 µs to reject each of them, and fails with
+ * an overflow of the stack if it rejects more than 100,000. The largest valid bodies have about a thousand.
+ */
+const VALUES_MAX = 10_000
 
 /** Despite its name, `ignoreBOM` keeps a byte order mark in the text, so that `JSON.parse` rejects it. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -20,7 +26,7 @@ export function parseJsonObject(bytes: Uint8Array): JsonObject {
   if (!isJsonObject(value)) {
     throw malformed('The body must be a JSON object, for example {"name": "Jansen Bouw B.V."}.')
   }
-  checkNamesAndDepth(text)
+  checkStructure(text)
   return value
 }
 
@@ -71,11 +77,13 @@ function malformed(detail: string, cause?: unknown): Problem {
 type Frame = { readonly names: Set<string>; at: string } | { readonly names: undefined; at: number }
 
 /**
- * Rejects duplicate names, the name `__proto__`, and too many levels. The text is known to be valid JSON, so only
- * strings, brackets and commas matter.
+ * Rejects duplicate names, the name `__proto__`, too many levels and too many values. The text is known to be valid
+ * JSON, so only strings, brackets and commas matter.
  */
-function checkNamesAndDepth(text: string): void {
+function checkStructure(text: string): void {
   const frames: Frame[] = []
+  /** Each value follows a comma, or the bracket with which its object or array begins. */
+  let values = 0
   let expectsName = false
   let protoPointer: string | undefined
   for (let i = 0; i < text.length; i++) {
@@ -92,18 +100,25 @@ function checkNamesAndDepth(text: string): void {
       i = end
     } else if (character === '{') {
       frames.push({ names: new Set(), at: '' })
+      values++
       expectsName = true
     } else if (character === '[') {
       frames.push({ names: undefined, at: 0 })
+      values++
       expectsName = false
     } else if (character === '}' || character === ']') {
       frames.pop()
     } else if (character === ',' && frame !== undefined) {
+      values++
       if (frame.names === undefined) frame.at++
       expectsName = frame.names !== undefined
     }
     if (frames.length > DEPTH_MAX)
       throw malformed(`The body is nested deeper than ${DEPTH_MAX} levels.`)
+    if (values > VALUES_MAX)
+      throw malformed(
+        `The body has more than ${VALUES_MAX.toLocaleString('en')} members and elements.`,
+      )
   }
   if (protoPointer === undefined) return
   // Copying an object by assignment loses a member with this name, which would then count as absent. This error is

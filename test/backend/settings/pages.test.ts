@@ -203,6 +203,12 @@ t.test('malformed forms are rejected', async (t) => {
   matches(t, invited, { status: 422, text: /without NUL and lone surrogates/ })
   matches(t, await ada.get('/settings/audit-log?limit=0'), { status: 400 })
   matches(t, await ada.get('/settings/api-keys/new'), { status: 406 })
+  // Regression: the response was a 500.
+  const scopes = Array(130_000).fill(0)
+  matches(t, await ada.send('POST', '/settings/api-keys', { name: 'ERP', scopes }), {
+    status: 400,
+    json: { code: 'malformed_json' },
+  })
 })
 
 t.test('the link to the next page keeps the limit', async (t) => {
