@@ -27,8 +27,15 @@ export interface SyntaxFault {
  * cell.
  */
 const RECORD_LENGTH_MAX = 65_536
+/** How many characters `readHeaders` reads: blank rows, which may precede the headers, and the row of the headers. */
+const HEAD_LENGTH_MAX = 2 * RECORD_LENGTH_MAX
+/**
+ * The maximum number of columns, which is far more than a ledger has. The form of Settings contains a list of the
+ * columns for each field, so that 30,000 columns would make a page of ten megabytes.
+ */
+const COLUMNS_MAX = 500
 /** The number of bytes that are parsed at a time. Parsing them takes some milliseconds. */
-const SLICE_BYTES = 8192
+const SLICE_BYTES = 4096
 /**
  * The maximum number of faults that are collected. It limits the work, because parsing begins again on
  * the next line after each fault, and this line may belong to a part of the row that has been parsed already.
@@ -38,15 +45,18 @@ const FAULTS_MAX = 100
 const UNCLOSED: readonly CsvErrorCode[] = ['CSV_QUOTE_NOT_CLOSED', 'CSV_MAX_RECORD_SIZE']
 
 /**
- * Returns the headers of the file; an empty list if all its lines are blank. Throws a `LedgerError` if the file is not
- * UTF-8, or its headers are not valid CSV.
+ * Returns the headers of the file; an empty list if all its first lines are blank. Throws a `LedgerError` if the file
+ * is not UTF-8, its headers are not valid CSV, or there are too many columns.
  */
 export function readHeaders(bytes: Uint8Array): readonly string[] {
   const file = decode(bytes)
   try {
     const { separatorLine, options } = readSeparator(file)
-    const records = file.slice(separatorLine.length)
+    const start = separatorLine.length
+    // Without this limit, a file of blank rows only would block the process for half a second.
+    const records = file.slice(start, start + HEAD_LENGTH_MAX)
     const [head = []]: string[][] = parseSync(records, { ...options, to: 1 })
+    checkColumns(head)
     return head.map((cell) => cell.trim())
   } catch (error) {
     throw ledgerErrorOf(error)
@@ -56,7 +66,7 @@ export function readHeaders(bytes: Uint8Array): readonly string[] {
 /**
  * Resolves with the records of the file, of which the first contains the headers; blank records are omitted. After a
  * fault, continues with the line after the one on which the faulty cell begins, so that a person can correct all faults
- * of the file at once. Rejects with a `LedgerError` if the headers cannot be read.
+ * of the file at once. Rejects with a `LedgerError` if the headers cannot be read, or if there are too many columns.
  */
 export async function readRecords(
   bytes: Uint8Array,
@@ -76,7 +86,16 @@ export async function readRecords(
     faults.push({ line: cell.line, column: Number(error['column']), detail: describe(error) })
     start = nextLine(content, cell)
   }
+  checkColumns(records[0]?.cells ?? [])
   return { records, faults }
+}
+
+function checkColumns({ length }: readonly string[]): void {
+  if (length <= COLUMNS_MAX) return
+  throw new LedgerError(
+    `The file has ${length} columns, and at most ${COLUMNS_MAX} are possible. Remove columns that are not needed.`,
+    { about: 'file' },
+  )
 }
 
 /** Adds the records up to the first error to `records`, and resolves with this error; undefined if there is none. */

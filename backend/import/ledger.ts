@@ -79,11 +79,14 @@ const PAYMENT_PREFIX = 'settlement:'
 const INVOICE_EXTERNAL_ID_MAX = EXTERNAL_ID_MAX - PAYMENT_PREFIX.length
 /** The number of rows that are validated before the process responds to other requests. */
 const SLICE_ROWS = 50
-/** The maximum number of errors that are shown. Further errors usually have the same cause. */
+/**
+ * The maximum number of errors that are kept and shown; all others are only counted. They usually have the same cause,
+ * and a file of one megabyte can have half a million.
+ */
 const ERRORS_SHOWN_MAX = 1000
 
 /**
- * Rejects with a `LedgerError`, which lists the errors of all rows by line. The file is read in slices, so that
+ * Rejects with a `LedgerError`, which lists the first errors of all rows by line. The file is read in slices, so that
  * the process can respond to other requests in between.
  */
 export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Promise<Ledger> {
@@ -110,9 +113,14 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
     line,
     detail: `${nameOf(headers[column])} ${detail}`,
   }))
+  let errorCount = errors.length
   for (const [at, { line, cells }] of rows.entries()) {
     if (at % SLICE_ROWS === 0) await setImmediate()
-    const addError = (detail: string) => errors.push({ line, detail })
+    const addError = (detail: string) => {
+      errorCount++
+      // The rows are in the order of their lines, so the first errors are kept.
+      if (errors.length < faults.length + ERRORS_SHOWN_MAX) errors.push({ line, detail })
+    }
     if (cells.length !== headers.length) {
       const fields = cells.length === 1 ? '1 field' : `${cells.length} fields`
       addError(`has ${fields}, but the header has ${headers.length}`)
@@ -135,8 +143,10 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
   if (errors.length > 0) {
     const rowErrors = errors
       .sort((a, b) => a.line - b.line)
+      .slice(0, ERRORS_SHOWN_MAX)
       .map(({ line, detail }) => `line ${line}: ${detail}`)
-    throw new LedgerError(describeErrors(rowErrors), { about: 'rows', rowErrors })
+    const message = describeErrors(rowErrors, errorCount)
+    throw new LedgerError(message, { about: 'rows', rowErrors, rowErrorCount: errorCount })
   }
   return {
     headers: headersOf(headers, columns),
@@ -281,11 +291,11 @@ function amountIn(code: string, mark: DecimalForm['mark']): Check<number> {
   )
 }
 
-function describeErrors(rowErrors: readonly string[]): string {
-  const more = rowErrors.length - ERRORS_SHOWN_MAX
+function describeErrors(rowErrors: readonly string[], errorCount: number): string {
+  const more = errorCount - rowErrors.length
   return [
-    `The file has ${rowErrors.length} ${rowErrors.length === 1 ? 'error' : 'errors'}. Nothing was imported.`,
-    ...rowErrors.slice(0, ERRORS_SHOWN_MAX).map((error) => `  ${error}`),
+    `The file has ${errorCount} ${errorCount === 1 ? 'error' : 'errors'}. Nothing was imported.`,
+    ...rowErrors.map((error) => `  ${error}`),
     ...(more > 0 ? [`  and ${more} more`] : []),
   ].join('\n')
 }

@@ -145,9 +145,9 @@ const FAULT_FIELDS = {
 /** How many row errors are returned at most: far more than a person corrects before the next try. */
 const ROW_ERRORS_MAX = 200
 
-function problemOf({ message, about, rowErrors }: LedgerError): Problem {
+function problemOf({ message, about, rowErrors, rowErrorCount }: LedgerError): Problem {
   const pointer = `/${FAULT_FIELDS[about]}`
-  const more = rowErrors.length - ROW_ERRORS_MAX
+  const more = rowErrorCount - ROW_ERRORS_MAX
   const details = [
     ...rowErrors
       .slice(0, ROW_ERRORS_MAX)
@@ -160,6 +160,6 @@ function problemOf({ message, about, rowErrors }: LedgerError): Problem {
   const detail =
     rowErrors.length === 0
       ? message
-      : `The file has ${rowErrors.length === 1 ? 'one error' : `${rowErrors.length} errors`}. Nothing was recorded.`
+      : `The file has ${rowErrorCount === 1 ? 'one error' : `${rowErrorCount} errors`}. Nothing was recorded.`
   return new Problem('validation_failed', detail, { members: { errors } })
 }

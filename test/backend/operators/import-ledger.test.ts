@@ -204,6 +204,26 @@ t.test('all errors are listed with their lines and columns', async (t) => {
   ])
 })
 
+t.test('of more than 1,000 errors, the first are listed and all are counted', async (t) => {
+  // The parser continues after the wrong quotation mark, and reports it before the other errors are found.
+  const rows = ['1,C,x,5,y', ...Array(1200).fill('too short'), '3,C,1/2/2013,5,"a" b']
+  const message = await read(['number,customer,issued,amount,note', ...rows].join('\n')).catch(
+    (error: Error) => error.message,
+  )
+  const lines = String(message).split('\n')
+  t.equal(lines[0], 'The file has 1202 errors. Nothing was imported.')
+  matches(t, lines[1], /^ {2}line 2: issued "x"/)
+  t.equal(lines[1000], '  line 1001: has 1 field, but the header has 5')
+  t.strictSame(lines.slice(1001), ['  and 202 more'])
+})
+
+t.test('the headers are searched only at the beginning of a file', async (t) => {
+  // Regression: a file of blank rows blocked the process for half a second.
+  const blank = (count: number) => Buffer.from(`${',\n'.repeat(count)}${HEADER}\n`)
+  t.equal(readHeaders(blank(10_000)).length, 6)
+  t.equal(readHeaders(blank(400_000)).length, 0)
+})
+
 t.test('without a currency, a correct amount is not reported as an error', async (t) => {
   // Regression: "12.50" was an error, because the currency was assumed to have no decimals.
   const header = 'number,customer,issued,amount,currency'

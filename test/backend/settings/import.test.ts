@@ -202,6 +202,10 @@ t.test('every error is reported with its line, and nothing is recorded', async (
   const many = await send([HEADER, ...Array(201).fill('1001,C-1,,,2026-10-01,,12,50,')].join('\n'))
   const errors = many.json['errors'] as readonly { readonly detail: string }[]
   t.strictSame([errors.length, errors.at(-1)?.detail], [201, 'And 1 more error.'])
+  // Regression: the form was a page of ten megabytes, because it lists the columns for each field.
+  const wide = await upload(`${'x,'.repeat(500)}\n1,2,3\n`)
+  matches(t, wide.text, /The file has 501 columns, and at most 500 are possible/)
+  t.notMatch(wide.text, /<option value="x">/)
   const latin = await upload(new Uint8Array([0x66, 0xfc, 0x72]))
   matches(t, latin.text, /The file is not UTF-8 text/)
   matches(t, (await upload('')).text, /Choose a CSV file/)
