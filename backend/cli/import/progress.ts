@@ -6,6 +6,7 @@ import { formatDuration } from './forecast.ts'
 
 export interface ProgressStream {
   readonly isTTY?: boolean
+  /** The width of the terminal; absent or 0 if it is unknown. */
   readonly columns?: number
   write(text: string): unknown
 }
@@ -39,6 +40,7 @@ const LOG_LINE_MS = 5000
 /** With this interval, a wait of an hour writes 60 lines to a log instead of 720. */
 const LOG_WAIT_LINE_MS = 60_000
 const BAR_WIDTH = 24
+const COLUMNS_IF_UNKNOWN = 80
 
 export function createProgress(stream: ProgressStream): Progress {
   let phase: Phase | undefined
@@ -65,7 +67,7 @@ export function createProgress(stream: ProgressStream): Progress {
       shownWaitAtMs = Date.now()
     }
     if (stream.isTTY) {
-      stream.write(`\r\x1b[K${line.slice(0, (stream.columns ?? 80) - 1)}`)
+      stream.write(`\r\x1b[K${line.slice(0, (stream.columns || COLUMNS_IF_UNKNOWN) - 1)}`)
     } else if (line !== shown) {
       stream.write(`${line}\n`)
     }

@@ -64,6 +64,15 @@ t.test(
   },
 )
 
+// Regression: a terminal that reports a width of 0, as in some containers, got a new line at each redrawing.
+t.test('if the terminal does not know its width, progress is cut to 79 characters', async (t) => {
+  const written: string[] = []
+  const progress = createProgress({ isTTY: true, columns: 0, write: (text) => written.push(text) })
+  progress.begin('x'.repeat(100))
+  progress.end()
+  t.strictSame(written, [`\r\x1b[K${'x'.repeat(79)}`, '\n'])
+})
+
 t.test('in a log, progress has whole lines and no control characters', async (t) => {
   const written: string[] = []
   const progress = createProgress({ write: (text) => written.push(text) })
