@@ -87,15 +87,19 @@ export function createConnector(
     const namedTarget =
       protocol === 'https:' && isName ? { ...target, servername: hostname } : target
     const startedAt = performance.now()
-    const tryAddresses = ([address, ...others]: readonly string[]): void => {
+    const tryAddresses = ([address, ...others]: readonly string[], firstError?: Error): void => {
       const connect = others.length === 0 ? connectToLast : connectBeforeOthers
       connect({ ...namedTarget, hostname: address ?? '' }, (error, socket) => {
         if (error === null) callback(null, socket)
         else if (others.length > 0 && performance.now() - startedAt < attemptMsMax)
-          tryAddresses(others)
-        else callback(error, null)
+          tryAddresses(others, firstError ?? error)
+        // IPv6 addresses come last, and the last error may only say that this machine has no IPv6.
+        else callback(firstError ?? error, null)
       })
     }
-    checkedAddresses(protocol, hostname).then(tryAddresses, (error: Error) => callback(error, null))
+    checkedAddresses(protocol, hostname).then(
+      (addresses) => tryAddresses(addresses),
+      (error: Error) => callback(error, null),
+    )
   }
 }

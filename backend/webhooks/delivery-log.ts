@@ -136,7 +136,7 @@ export async function redeliver(
   const delivery = await readDelivery(tx, accountId, id)
   const endpoint = await tx
     .selectFrom('webhook_endpoints')
-    .select('status')
+    .select(['status', 'deleted_at'])
     .where('id', '=', delivery.endpoint_id)
     .executeTakeFirstOrThrow()
   rejectDisabled(endpoint)
@@ -160,7 +160,7 @@ const BATCH_MAX = 200
 
 export interface Redelivered {
   readonly count: number
-  /** Whether `isTimeOver` returned true before all failed deliveries were redelivered. */
+  /** Whether `isTimeOver` returned true before a read found no more failed deliveries. */
   readonly hasMore: boolean
 }
 
@@ -225,11 +225,15 @@ async function makeDue(tx: Transaction, ids: readonly string[], now: Date): Prom
   return Number(result.numUpdatedRows)
 }
 
-function rejectDisabled({ status }: Pick<WebhookEndpointRow, 'status'>): void {
+type EndpointState = Pick<WebhookEndpointRow, 'status' | 'deleted_at'>
+
+function rejectDisabled({ status, deleted_at }: EndpointState): void {
   if (status !== 'disabled') return
   throw new Problem(
     'webhook_endpoint_disabled',
-    'The endpoint is disabled, so nothing is sent to it. Resume the endpoint first.',
+    deleted_at === null
+      ? 'The endpoint is disabled, so nothing is sent to it. Resume the endpoint first.'
+      : 'The endpoint was deleted, so its deliveries cannot be sent again.',
   )
 }
 

@@ -187,16 +187,19 @@ const ERRORS: Readonly<Record<string, AttemptError>> = {
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'invalid_response',
 }
 
-/** Invalid certificates have many error codes: `CERT_HAS_EXPIRED`, `DEPTH_ZERO_SELF_SIGNED_CERT`… */
-const TLS_ERROR =
-  /^(?:CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/
+/** The beginnings of the codes of TLS errors. Invalid certificates have many codes, such as `CERT_HAS_EXPIRED`. */
+const TLS_ERRORS = [
+  ...['CERT_', 'DEPTH_ZERO_', 'EPROTO', 'ERROR_IN_CERT_', 'ERR_SSL_', 'ERR_TLS_'],
+  ...['HOSTNAME_MISMATCH', 'INVALID_CA', 'INVALID_PURPOSE', 'PATH_LENGTH_EXCEEDED'],
+  ...['SELF_SIGNED_', 'UNABLE_TO_'],
+]
 
 /** Maps an error of undici, or the reason of an abort, to a code. */
 function codeOf(reason: unknown): AttemptError {
   if (reason === 'timeout' || reason === 'aborted') return reason
   if (reason instanceof TargetError) return reason.code
   const code = reason instanceof Error && 'code' in reason ? String(reason.code) : ''
-  if (TLS_ERROR.test(code)) return 'tls_failed'
+  if (TLS_ERRORS.some((start) => code.startsWith(start))) return 'tls_failed'
   // HTTPParserError does not always have a code.
   if (reason instanceof errors.HTTPParserError) return 'invalid_response'
   return ERRORS[code] ?? 'connection_failed'

@@ -134,6 +134,18 @@ t.test(
   },
 )
 
+// Regression: the log said `connection_failed` for such a certificate, as if the network were at fault.
+t.test('a certificate that is not for servers is a TLS error', async (t) => {
+  const dns = await startDns(t, () => ['127.0.0.1'])
+  const tls = await createCertificate(t, 'DNS:hooks.example', 'clientAuth')
+  const { port } = await startReceiver(t, { tls })
+  const { sender } = await openWebhooks(t, { dnsServers: [dns.server], ca: tls.cert })
+  const url = `https://hooks.example:${port}/`
+  matches(t, await sender.send({ url, headers: {}, body: Buffer.from('{}') }), {
+    error: 'tls_failed',
+  })
+})
+
 t.test('receivers that hang do not delay deliveries to other receivers', async (t) => {
   const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
   const hanging = await startReceiver(t, { respond: () => {} })

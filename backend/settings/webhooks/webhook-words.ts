@@ -100,7 +100,7 @@ const ERROR_WORDS: Readonly<Record<string, string>> = {
   connection_refused: 'the connection was refused',
   connection_reset: 'the connection was reset',
   connection_failed: 'the connection failed',
-  tls_failed: 'the certificate could not be verified',
+  tls_failed: 'the TLS connection failed, e.g. because of an invalid certificate',
   invalid_response: 'the response was not HTTP',
 }
 

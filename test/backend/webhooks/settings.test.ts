@@ -434,7 +434,11 @@ t.test('a deleted endpoint is not found, and its pending deliveries are not sent
   matches(t, (await admin.get(`${DELIVERIES}/${log.data[0].id}`)).json, {
     event: { type: 'webhook.test' },
   })
-  matches(t, await admin.send('POST', `${DELIVERIES}/${log.data[0].id}/redeliver`), { status: 409 })
+  // Regression: the error told people to resume the endpoint, which is impossible.
+  matches(t, await admin.send('POST', `${DELIVERIES}/${log.data[0].id}/redeliver`), {
+    status: 409,
+    json: { code: 'webhook_endpoint_disabled', detail: /was deleted/ },
+  })
   matches(t, (await admin.get('/settings/audit-log')).text, /webhook_endpoint\.deleted/)
   const kept = await backend.database.read
     .selectFrom('webhook_endpoints')

@@ -246,6 +246,18 @@ t.test(
   },
 )
 
+// Regression: without IPv6, the error of the receiver's IPv4 address was never shown.
+t.test('if all addresses of a name fail, the error is that of the first', async (t) => {
+  const plain = await startReceiver(t)
+  const dns = await startDns(t, () => ['127.0.0.1', '::1'])
+  const sender = createSender({ privateTargets: 'allow', dnsServers: [dns.server] })
+  t.teardown(() => sender.close())
+  const url = `https://hooks.example:${plain.port}/`
+  matches(t, await sender.send({ url, headers: {}, body: Buffer.from('{}') }), {
+    error: 'tls_failed',
+  })
+})
+
 t.test('in development, plain http is allowed only to this machine', async (t) => {
   for (const text of ['http://127.0.0.1:3000/', 'http://localhost:3000/', 'https://10.0.0.1/']) {
     t.strictSame(parseTargetUrl(text, 'allow'), { url: text })
