@@ -7,9 +7,10 @@ export interface RetentionRule {
   /** The name of the rule in log messages, e.g. `webhook events`. */
   readonly name: string
   /**
-   * Returns at most one batch of expired rows, the oldest first; empty if there are none. `last` is the last row of the
-   * previous batch: the search begins at the time in its age column. Otherwise, each search would have to skip the same
-   * rows again: rows that are kept although they are old, and on PostgreSQL rows deleted since the last vacuum.
+   * Returns at most one batch of expired rows; empty if there are none. A rule with an age column returns the oldest
+   * first, and begins the search at the time in this column of `last`, the last row of the previous batch. Otherwise,
+   * each search would have to skip the same rows again: rows that are kept although they are old, and on PostgreSQL
+   * rows deleted since the last vacuum.
    */
   findExpired(read: Reader, now: Date, last?: RowKey): Promise<readonly RowKey[]>
   /**

@@ -58,7 +58,7 @@ export type Reader = Pick<
 >
 
 /**
- * The parameter of domain functions that write. Only routes, workers and the CLI open a transaction
- * (`Database.transaction`). Code inside a transaction must not wait for the network or a timer.
+ * The parameter of domain functions that write. Their callers open the transaction (`Database.transaction`). Code
+ * inside a transaction must not wait for the network or a timer.
  */
 export type Transaction = Omit<Kysely<Tables>, 'transaction' | 'startTransaction' | 'destroy'>

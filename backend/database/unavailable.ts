@@ -26,11 +26,11 @@ export class LockTimeout extends Problem {
   }
 }
 
-/** The connection failed while the transaction was being committed. */
+/** The database (e.g. its disk) or the connection to it failed while the transaction was being committed. */
 export function outcomeUnknown(cause: unknown): Problem {
   return new Problem(
     'gateway_timeout',
-    'The database connection failed during commit; the outcome is unknown. Repeat the call with the same Idempotency-Key: if the first call was recorded, its response is returned and nothing is recorded twice.',
+    'The database or the connection to it failed during the commit, so the outcome is unknown. Repeat the call with the same Idempotency-Key: if the first call was recorded, its response is returned and nothing is recorded twice.',
     { cause },
   )
 }

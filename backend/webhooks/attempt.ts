@@ -14,8 +14,8 @@ export interface AttemptDeps {
 }
 
 /**
- * If the receiver fails, the outcome says so. The outcome is `aborted`, too, if it is too late to start the attempt.
- * Throws only if a secret of the endpoint cannot be decrypted.
+ * Returns a failure of the receiver as an outcome. If it is too late to start the attempt, the error of the outcome is
+ * `aborted`, as after a shutdown. Throws only if a secret of the endpoint cannot be decrypted.
  */
 export async function attemptDelivery(
   delivery: ClaimedDelivery,

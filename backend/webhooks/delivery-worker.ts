@@ -257,7 +257,7 @@ class Deliverer {
       }
       await this.#record(outcome)
     } catch (error) {
-      log.error({ err: error, delivery: delivery.id }, 'webhook delivery not recorded')
+      log.error({ err: error, delivery: delivery.id }, 'webhook delivery not sent or not recorded')
     }
   }
 

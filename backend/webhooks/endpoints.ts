@@ -105,7 +105,7 @@ export async function updateEndpoint(
 ): Promise<WebhookEndpointRow> {
   const settings = checkSettings(input, privateTargets)
   const hasOtherUrl = settings.url !== row.url
-  // Deliveries that were delayed for the previous URL are due now.
+  // Deliveries that waited only because the receiver at the previous URL was overloaded are due now.
   if (hasOtherUrl) announce(tx, DELIVERIES_DUE)
   const values = hasOtherUrl ? { ...settings, ...NO_FAILURES_OR_DELAY } : settings
   const changed = await updateRow(tx, row, values, actionContext)

@@ -16,7 +16,7 @@ import { type ClaimedDelivery, DELIVERY_LEASES, failPendingDeliveries } from './
 import { holdUntil, nextAttemptAt } from './retry-schedule.ts'
 import type { AttemptResult } from './sender.ts'
 
-/** An endpoint is disabled when its attempts have failed for this time without a success. */
+/** If no attempt has succeeded for this time since the first failure, the next failed attempt disables the endpoint. */
 const FAILING_MS_MAX = 5 * 24 * 3_600_000
 
 export interface Outcome {

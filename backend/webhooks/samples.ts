@@ -202,7 +202,7 @@ const SAMPLES: Readonly<Record<string, object>> = {
 
 /**
  * The members of the object that an event changed: their current values, if these differ from the sample above, and
- * their previous values, or null if the object is new.
+ * their previous values, or null if the event contains none.
  */
 type Change = readonly [current: object, previous: object | null]
 

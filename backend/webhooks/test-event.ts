@@ -1,6 +1,7 @@
 /**
- * Sends a test event: immediately, without retries, and even to a paused or disabled endpoint. If a shutdown aborts the
- * attempt, the delivery waits for a worker like any other, and is sent only while the endpoint is enabled.
+ * Sends a test event: immediately, without retries, and even to a paused or disabled endpoint. If the attempt is
+ * aborted, e.g. by a shutdown, the delivery waits for a worker like any other, and is sent only while the endpoint is
+ * enabled.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
@@ -34,7 +35,7 @@ export interface TestDeps {
 }
 
 /**
- * Returns the delivery's id once the outcome is recorded or `WAIT_MS_MAX` have passed. Throws `Problem`
+ * Returns the delivery's id when the attempt has ended or `WAIT_MS_MAX` have passed. Throws `Problem`
  * `validation_failed` for an unknown event type.
  */
 export async function sendTestEvent(
@@ -45,7 +46,7 @@ export async function sendTestEvent(
 ): Promise<string> {
   const test = await recordTest(endpoint, type, { database, webhooks }, actionContext)
   const sending = deliver(test, database, webhooks).catch((error: unknown) => {
-    log.error({ err: error, delivery: test.claimed.id }, 'outcome of a test event not recorded')
+    log.error({ err: error, delivery: test.claimed.id }, 'test event not sent or not recorded')
   })
   const { promise: timedOut, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, WAIT_MS_MAX)

@@ -71,8 +71,8 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   progress.note(`The columns of the file: ${columns.join(', ')}.`)
 
   const records = await readWithProgress(api, progress)
-  // If another system created a customer of the file, the customer's external id may differ from the one that imports
-  // store. `withIdsInService` puts the existing external id into the ledger.
+  // Another system may have stored a customer's id, such as `50%`, unchanged as the external id, whereas imports encode
+  // it. `withIdsInService` puts the stored external ids into the ledger, so that no second customer is created.
   const before = compare(withIdsInService(ledger, records.debtors), records)
   const callsNeeded = countCallsNeeded(before, records)
   progress.note(describeWork(before, callsNeeded, api))

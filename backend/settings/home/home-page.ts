@@ -240,7 +240,7 @@ function renderWeek({ reminders, oldInvoices, today }: Overview): Html {
           ({ debtors }) =>
             html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (debtors / largest) * 40).toFixed(2)}" width="10" height="${((debtors / largest) * 40).toFixed(2)}"/></svg>${debtors === 0 ? html`<span class="hint">–</span>` : html`<strong>${debtors.toLocaleString('en')}</strong>`}</td>`,
         )}</tr></tbody></table>
-<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${reminders.isTruncated && ` Only the earliest ${UPCOMING_INVOICES_MAX} invoices are counted; the calendar shows all.`}</p>`
+<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${reminders.isTruncated && ` Only the ${UPCOMING_INVOICES_MAX} invoices with the earliest reminders are counted; the calendar shows all reminders.`}</p>`
   }${renderOldInvoicesHint(oldInvoices)}</div></section>`
 }
 
