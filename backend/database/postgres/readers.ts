@@ -68,7 +68,9 @@ export class PostgresReaders implements DatabaseConnection {
   /** The connections for all other statements, each with one statement at a time. */
   readonly #slow: readonly ReaderConnection[]
   readonly #names: StatementNames
-  /** Waiting groups by SQL text, the longest waiting first. */
+  /**
+   * The waiting reads by SQL text, in the order in which the texts get their turn; of each text, the oldest read first.
+   */
   readonly #waiting = new Map<string, { readonly kind: Kind; readonly reads: Read[] }>()
   readonly #jsonPageQueries = new JsonPageQueries()
   #isSendScheduled = false
@@ -201,7 +203,9 @@ export class PostgresReaders implements DatabaseConnection {
 
   #putBack({ sql, kind, reads }: Group): void {
     const added = this.#waiting.get(sql)?.reads ?? []
-    this.#waiting.set(sql, { kind, reads: [...reads, ...added] })
+    // Groups with the same text may be put back in any order.
+    const all = [...reads, ...added].sort((a, b) => a.waitingSince - b.waitingSince)
+    this.#waiting.set(sql, { kind, reads: all })
     this.#limitWaiting(this.#options.waitMsMax)
   }
 

@@ -39,8 +39,8 @@ export interface PoolOptions extends SessionOptions {
 const STATEMENT_MS_MAX = 8000
 
 /**
- * After this time without a result, statements are given up: by the driver, counted from when they were sent, or on a
- * connection that reads share, counted from the last result on it.
+ * Statements without a result fail after this time. For transactions, the driver counts it from the sending of the
+ * statement. For reads, `ReaderConnection` counts it from the last result on the connection, which several reads share.
  */
 export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 
@@ -204,7 +204,7 @@ export async function checkRoleLimits(url: string, name: string, lockMsMax: numb
   const client = await connect(url, name)
   try {
     const { rows } = await client.query<{ name: string; setting: string; role: string }>(
-      `select name, setting, current_user as role from pg_settings
+      `select name, setting, quote_ident(current_user) as role from pg_settings
         where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout')`,
     )
     const faulty = rows.filter(({ name, setting }) => {

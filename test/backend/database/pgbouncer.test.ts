@@ -2,6 +2,7 @@
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../../backend/database/open.ts'
+import { checkRoleLimits } from '../../../backend/database/postgres/sessions.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
 import { PGBOUNCER_PROBLEM, startPgbouncer } from '../../fixtures/servers/pgbouncer.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
@@ -51,6 +52,17 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
       })
     },
   )
+
+  // Regression: PostgreSQL rejected the statements for a role whose name needs quotes.
+  await t.test('the statements that the message contains set the limits of any role', async (t) => {
+    await run('create role "time-limited" login')
+    const roleUrl = new URL(directUrl)
+    roleUrl.username = 'time-limited'
+    const check = () => checkRoleLimits(roleUrl.href, 'test', 3000)
+    const message = await check().catch((error: Error) => error.message)
+    await run(String(message).replace(/^.*pooler: /, ''))
+    await t.resolves(check())
+  })
 
   // Sessions that the pooler opened earlier do not have the limits.
   await setTimeLimits()

@@ -149,6 +149,36 @@ t.test('transactions and reads use open connections if the server accepts no mor
   t.equal(database.fault, undefined)
 })
 
+// Regression: if the server had rejected the connections of several reads with the same SQL text, some of these reads
+// never ended, neither with rows nor with an error.
+t.test('each read that waits too long for a connection to a full server fails', async (t) => {
+  const url = await createDatabase()
+  const operator = await connect(t, url.href)
+  // The poll, one writer, one reader and the client below use all connections.
+  await operator.query('create role crowded login connection limit 4')
+  await operator.query('grant pg_read_all_data, pg_write_all_data to crowded')
+  url.username = 'crowded'
+  const database = await openTestDatabase(t, { url: url.href, waitMsMax: 1500, connectionsMax: 40 })
+  await database.transaction((tx) => insertRow(tx, 'a'))
+  await readRowIds(database)
+  await connect(t, url.href)
+  const read = (column: 'id' | 'action', seconds = 0) =>
+    database.read
+      .selectFrom('audit_log')
+      .select([column, sql`pg_sleep(${seconds})::text`.as('slept')])
+      .execute()
+  const slow = read('id', 4)
+  const waiting = []
+  for (let count = 0; count < 10; count++) {
+    waiting.push(read(count % 2 === 0 ? 'id' : 'action'))
+    // Without this, the time limits of all reads would end at once.
+    await operator.query('select')
+  }
+  const outcomes = await Promise.allSettled(waiting)
+  t.ok(outcomes.every(({ status }) => status === 'rejected'))
+  await slow
+})
+
 t.test('an orderly restart of the server causes no error', async (t) => {
   const database = await openTestDatabase(t, { url: (await createDatabase()).href })
   await database.transaction((tx) => insertRow(tx, 'a'))
