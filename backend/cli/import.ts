@@ -90,7 +90,8 @@ export const importCommands: readonly Command[] = [
           readDate: dateReader(values['date-format']),
           decimalMark: values['decimal-comma'] ? ',' : '.',
           columns,
-          now: clock(),
+          // The account's time zone is not known yet, but the API checks the dates of payments again.
+          today: clock().toISOString().slice(0, 10),
         }),
       )
       const baseUrl = parseBaseUrl(values['base-url'] ?? 'http://127.0.0.1:8080')

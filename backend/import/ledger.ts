@@ -67,7 +67,8 @@ export interface LedgerOptions {
   readonly decimalMark: DecimalForm['mark']
   /** The headers that the user assigned to fields. A field with an empty header is not imported. */
   readonly columns: ReadonlyMap<FieldName, string>
-  readonly now: Date
+  /** The current date in the account's time zone; in UTC if the time zone is not known. */
+  readonly today: string
 }
 
 /** The API's minimum of `received_on`. */
@@ -202,7 +203,7 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
     reject(`${named('due')} ${dueOn} is before ${named('issued')} ${issuedOn}`)
   }
   // As in the API, tomorrow is valid, because the date may already have begun at the payer's bank.
-  const tomorrow = addDays(options.now.toISOString().slice(0, 10), 1)
+  const tomorrow = addDays(options.today, 1)
   if (settledOn !== undefined && (settledOn < SETTLED_ON_MIN || settledOn > tomorrow)) {
     reject(`${named('settled')} ${settledOn} is not between ${SETTLED_ON_MIN} and tomorrow`)
   }
@@ -212,7 +213,9 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   if (externalId.length > INVOICE_EXTERNAL_ID_MAX) {
     reject(`${named('number')} has too many spaces and "%"`)
   }
-  if (customerExternalId.length > EXTERNAL_ID_MAX) reject(`${named('customer')} is too long`)
+  if (customerExternalId.length > EXTERNAL_ID_MAX) {
+    reject(`${named('customer')} has too many spaces and "%"`)
+  }
 
   if (code === undefined && cell('currency') === '') reject(`${named('currency')} is empty`)
   for (const field of REQUIRED_FIELDS) if (cell(field) === '') reject(`${named(field)} is empty`)

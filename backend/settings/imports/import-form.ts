@@ -100,7 +100,7 @@ function headersOf(content: string): readonly string[] {
 }
 
 /** Throws `validation_failed` with the errors of the file, at most `ROW_ERRORS_MAX` of them. */
-export async function parseFile(form: ImportForm, now: Date): Promise<Ledger> {
+export async function parseFile(form: ImportForm, today: string): Promise<Ledger> {
   const bytes = Buffer.from(form.content)
   if (bytes.length === 0) invalid('file', 'Choose a CSV file.')
   if (bytes.length > FILE_BYTES_MAX) {
@@ -125,7 +125,7 @@ export async function parseFile(form: ImportForm, now: Date): Promise<Ledger> {
       readDate: dateReader(form.dateFormat),
       decimalMark: form.isDecimalComma ? ',' : '.',
       columns: form.columns,
-      now,
+      today,
     })
   } catch (error) {
     if (error instanceof LedgerError) throw problemOf(error)

@@ -4,6 +4,7 @@
  */
 import { createId } from '../../../shared/contract/id.ts'
 import { getAccount } from '../../accounts/accounts.ts'
+import { todayIn } from '../../calendar/calendar.ts'
 import type { Reader } from '../../database/tables.ts'
 import { countMissing } from '../../import/comparison.ts'
 import { findImport } from '../../import/imports.ts'
@@ -59,8 +60,8 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
     invalid('step', `step must be one of ${STEPS.join(', ')}.`)
   const form = readForm(fields)
   if (step === 'edit') return { page: (frame) => renderImportForm(frame, form) }
-  const ledger = await parseFile(form, now)
   const { account } = session
+  const ledger = await parseFile(form, todayIn(account.timezone, now))
   if (step === 'preview') {
     const comparedFile = await compareFile(deps.database, account.id, ledger)
     return {

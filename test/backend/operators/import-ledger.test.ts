@@ -17,7 +17,7 @@ function read(text: string | Buffer, overrides: Partial<LedgerOptions> = {}) {
     readDate: dateReader(dateFormat),
     decimalMark: '.',
     columns: new Map(),
-    now: new Date('2026-11-21T10:15:00.000Z'),
+    today: '2026-11-21',
     ...overrides,
   })
 }

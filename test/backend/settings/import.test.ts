@@ -90,6 +90,24 @@ t.test('a file is first compared, and then recorded only once', async (t) => {
   matches(t, audit.text, /Imported a file/)
 })
 
+// Regression: an import compared the date with tomorrow in UTC, but the API compares it in the account's time zone.
+t.test('a payment may be dated tomorrow in the account’s time zone', async (t) => {
+  const { backend, account, send } = await startImporting(t)
+  // There, 22 November begins at 10:00 UTC on 21 November.
+  await backend.database.transaction((tx) =>
+    tx
+      .updateTable('accounts')
+      .set({ timezone: 'Pacific/Kiritimati' })
+      .where('id', '=', account.id)
+      .execute(),
+  )
+  const fileWith = (paidOn: string) =>
+    [HEADER, `1,C-1,,,2026-10-01,2026-10-31,5.00,${paidOn}`].join('\n')
+  const { json } = await send(fileWith('2026-11-23'))
+  matches(t, json, { missing: { customers: 1, invoices: 1, payments: 1 } })
+  t.equal((await send(fileWith('2026-11-24'))).status, 422)
+})
+
 // Regression: an import created a second customer, because it compared "50%" as `50%25`, as it stores such an id
 // itself.
 t.test(
