@@ -1,7 +1,7 @@
 /**
  * Limits the connections of gateways to what the limit on open files allows. Otherwise, gateways could use up all
- * files, so that the database, webhooks and mail could open none. The system would then close further connections
- * without notifying the process, so that neither log nor health check would show why calls are lost.
+ * files, so that the database, webhooks and mail could open none. Node would then close each further connection without
+ * an event, so that neither log nor health check would show why calls are lost.
  */
 import type { Server } from 'node:net'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'

@@ -49,8 +49,8 @@ interface ImportEntry {
 
 /**
  * Whether the records that remain belong to an import that has an entry already: the last entry has the same actor and
- * file, and the entries count at least as many records as the import has recorded and as remain. Scripts choose the id
- * of an import, so that they can send another file with the same id.
+ * file, and the records that the import has stored, plus those that remain, are no more than all entries count. Scripts
+ * choose the id of an import, and could therefore send another file with the same id.
  */
 async function isContinued(
   tx: Transaction,
@@ -73,7 +73,7 @@ async function isContinued(
   return Number(recorded) + totalOf(detail) <= planned
 }
 
-/** More entries about one import are not read, so that a further request of it could write another entry. */
+/** Only the newest entries are read. If an import has more, a request that continues it may write another entry. */
 const ENTRIES_MAX = 100
 
 function totalOf({ customers, invoices, payments, corrections }: PlannedCounts): number {

@@ -47,7 +47,7 @@ export async function auditTakeBack(
 
 /**
  * Whether `steps` are the rest of an action that has an entry already: the last entry about taking the import back has
- * the same actor and counts at least as many records as there are in `steps` and have been taken back since the entry.
+ * the same actor, and the records in `steps`, plus those taken back since the entry, are no more than the entry counts.
  */
 async function isContinued(
   tx: Transaction,

@@ -116,8 +116,8 @@ async function runStep(
 }
 
 /**
- * Runs batches with pauses as long as the batches, so that calls get about half of the database's capacity. The size
- * of batches is adjusted so that each takes about 50 ms.
+ * Pauses after each batch for as long as its statements took, so that calls get about half of the database's capacity.
+ * The size of batches is adjusted so that each takes about 50 ms.
  */
 async function runBackfill(
   target: MigrationTarget,

@@ -1,6 +1,7 @@
 /**
- * The steps of a migration. Processes of the previous version serve calls while it runs, so each step blocks
- * writers only for a moment (but on SQLite, an index blocks them until it is built). The kinds of steps:
+ * The steps of a migration. Processes of the previous version serve calls while it runs, so each step blocks writers
+ * only for a moment (but on SQLite, an `index` or a `column` blocks them until the whole table is read). The kinds of
+ * steps:
  *
  * - `transaction`: short statements, all or none. A statement that reads a whole table does not belong here.
  * - `column`: adds a column with a check. PostgreSQL validates the check without blocking writers.
@@ -82,7 +83,7 @@ export function transaction(...statements: readonly string[]): TransactionStep {
 }
 
 /**
- * Adds a column with a check. In PostgreSQL these are several statements, because a single statement would
+ * Adds a column with a check. On PostgreSQL, the step consists of several statements, because a single statement would
  * validate the whole table while it is locked.
  */
 export function column(table: string, name: string, type: string, condition: string): ColumnStep {

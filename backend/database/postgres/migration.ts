@@ -33,9 +33,9 @@ const LOCK_POLL_MS = 200
 const LOCK_NOTE_MS = 30_000
 
 /**
- * How long a statement may wait for another transaction's lock. Other statements on the same table queue
- * behind it meanwhile. The timeout is shorter than PostgreSQL's deadlock_timeout, so that a conflict always
- * aborts the migration, and never a payment.
+ * How long a statement in a transaction of the migration may wait for another transaction's lock. Other statements on
+ * the same table queue behind it meanwhile. The timeout is shorter than PostgreSQL's deadlock_timeout, so that a
+ * conflict always aborts the migration, and never a payment.
  */
 const LOCK_TIMEOUT_MS = 300
 
@@ -168,7 +168,7 @@ async function lock(client: pg.ClientBase, progress: MigrationProgress): Promise
     )
     if (rows[0]?.locked) return
     if (notedAt === undefined || performance.now() - notedAt > LOCK_NOTE_MS) {
-      progress.note('Another process migrates this database; waiting until it has ended.')
+      progress.note('Another process migrates this database; waiting for the end of its migration.')
       notedAt = performance.now()
     }
     await delay(LOCK_POLL_MS)

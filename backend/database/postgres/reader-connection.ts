@@ -156,9 +156,9 @@ export class ReaderConnection {
 }
 
 /**
- * A server in recovery may return outdated data, with which the backend could accept a revoked key. The state is
- * queried only once for each connection, since a server enters recovery only by a restart, which no connection
- * outlives.
+ * A server in recovery may return outdated data, with which the backend could accept a revoked key. A server enters
+ * recovery only by a restart, which no direct connection outlives, so each connection queries the state only once.
+ * Through a pooler, `Primary` polls the state.
  */
 async function assertNotInRecovery(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ standby: boolean }>('select pg_is_in_recovery() as standby')

@@ -32,7 +32,7 @@ export function parseServers(
   const suffix = withQuery(completeEncoding(path), parameters)
   const [first = '', ...others] = hosts.split(',').map((host) => login + host.trim() + suffix)
   const servers = [first, ...others] as const
-  // After a `/` or `?` that is not encoded, a part of the password would be read as the database or a parameter.
+  // After a `/`, `?` or `#` that is not encoded, a part of the password would be read as the database or a parameter.
   const afterHosts = [path, ...parameters.keys()]
   const hasLostLogin = user === '' && afterHosts.some((part) => part.includes('@'))
   const isValid = (server: string) => isUtf8(server) && parseServer(server) !== null
@@ -71,9 +71,9 @@ export function parseServer(url: string): URL | null {
 }
 
 /**
- * Returns the configuration of a session on the server with the URL. The driver would prefer the parameters of the URL
- * to `config`, so that the session could, for example, lose its time limits, or the name by which `database copy` finds
- * backends. The `options` of the URL apply too, unless those of `config` contradict them.
+ * Returns the configuration of a session on the server with the URL. `config` replaces parameters of the URL with the
+ * same names. Otherwise, the driver would prefer the URL, and the session could lose its time limits, for example, or
+ * the name by which `database copy` finds backends. Only `options` are combined: those of `config` take precedence.
  */
 export function configFor(url: string, config: pg.ClientConfig): pg.ClientConfig {
   const [address, parameters] = splitQuery(url)
@@ -83,7 +83,7 @@ export function configFor(url: string, config: pg.ClientConfig): pg.ClientConfig
   return { ...config, ...(options === '' ? {} : { options }), connectionString }
 }
 
-/** As in libpq, a `+` stands for itself, although `URLSearchParams` reads and writes it as a space. */
+/** As in libpq, a `+` stands for itself. `URLSearchParams` alone would read it as a space. */
 function splitQuery(url: string): readonly [string, URLSearchParams] {
   const [, address = '', query = ''] = /^([^?]*)\??(.*)$/s.exec(url) ?? []
   return [address, new URLSearchParams(query.replaceAll('+', '%2B'))]
