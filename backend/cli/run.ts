@@ -218,12 +218,12 @@ function explain(error: unknown): string {
 
 /**
  * Returns the text for operators. Details that are written for clients of the API are replaced, because they mention
- * the list `errors` or the Idempotency-Key.
+ * the list `errors`, JSON Pointers or the Idempotency-Key.
  */
 function explainProblem(problem: Problem): string {
   const { message, cause, members } = problem
   const { errors } = members
-  if (Array.isArray(errors) && errors.length > 1) {
+  if (Array.isArray(errors)) {
     return errors.map((error) => String(error.detail)).join(' ')
   }
   if (!(cause instanceof Error) || problem.status < 500) return message

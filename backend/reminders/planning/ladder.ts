@@ -75,7 +75,8 @@ export function findLadderErrors(ladder: Ladder): FieldError[] {
   const { courtesy } = ladder
   const hasValidCourtesy = courtesy !== null && isWithin(courtesy, -COURTESY_DAYS_MAX, -1)
   if (courtesy !== null && !hasValidCourtesy) {
-    addError('courtesy', 'out_of_range', `must be ${-COURTESY_DAYS_MAX} to -1 days, or none`)
+    const range = `1 to ${COURTESY_DAYS_MAX} days before the due date (-1 to ${-COURTESY_DAYS_MAX})`
+    addError('courtesy', 'out_of_range', `must be ${range}, or none`)
   }
   let previous: LadderStage | undefined = hasValidCourtesy ? 'courtesy' : undefined
   for (const stage of REMINDER_STAGES) {

@@ -244,6 +244,20 @@ t.test('each wrong value of several is explained', async (t) => {
   })
 })
 
+t.test('a wrong value is explained without a JSON Pointer', async (t) => {
+  // Regression: the error began with "At /default_currency: ", which names a place in the body of an API call.
+  const { json, run } = await prepareCli(t)
+  const { id } = await json('accounts', 'create', '--name', 'Acme')
+  matches(t, await run('accounts', 'change', id, '--currency', 'XAU'), {
+    code: 1,
+    stderr: 'default_currency must be a currency with a minor unit, not XAU.\n',
+  })
+  matches(t, await run('reminders', 'schedule', '--account', id, '--courtesy', '99'), {
+    code: 1,
+    stderr: 'courtesy must be 1 to 30 days before the due date (-1 to -30), or none.\n',
+  })
+})
+
 t.test('an option with a value is accepted only once', async (t) => {
   // Regression: `kill-switch on --account A --account B` stopped the reminders of B only.
   const { json, run } = await prepareCli(t)
