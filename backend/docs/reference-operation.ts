@@ -28,7 +28,7 @@ export function renderOperation(
   return html`<section class="operation">
 <div class="about">
 ${heading}
-<p class="route">${renderMethod(method)} <code>${path}</code></p>
+<p>${renderMethod(method)} <code>${path}</code></p>
 ${renderMarkdown(description, { lowerHeadingsBy: 3 }).body}
 <p>Scope: ${scope === undefined ? 'none, any valid key' : html`<code>${scope}</code>`}.</p>
 ${renderParameters(document, operationId, parameters)}

@@ -70,7 +70,7 @@ function renderOverview({ operations }: ContractDocument): Html {
   return html`<ul class="overview">
 ${operations.map(
   ({ operationId, method, path, summary }) =>
-    html`<li><a href="#${operationId}">${summary}</a> <span class="route">${renderMethod(method)} <code>${path}</code></span></li>`,
+    html`<li><a href="#${operationId}">${summary}</a> ${renderMethod(method)} <code>${path}</code></li>`,
 )}
 </ul>`
 }

@@ -31,7 +31,7 @@ ${!isEmpty && renderLatest(overview)}`
 function renderSteps({ steps, session }: Overview): Html {
   const isAdmin = session.user.role === 'admin'
   const step = (isDone: boolean, title: string, hint: string, links: Html) =>
-    html`<li${isDone && html` class="done"`}><h2>${title}${isDone && html` <span class="badge active">Done</span>`}</h2>
+    html`<li><h2>${title}${isDone && html` <span class="badge active">Done</span>`}</h2>
 <p class="hint">${hint}</p><p class="row">${links}</p></li>`
   return html`<section aria-labelledby="steps-title"><h2 id="steps-title" class="unseen">Get started</h2>
 <ol class="steps">

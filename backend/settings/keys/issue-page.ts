@@ -57,7 +57,7 @@ ${
 <legend class="title">What the key may do</legend>
 <p class="hint" id="scopes-hint">Writing does not include reading. Select only what the key needs.</p>
 ${renderFieldFaults(problem, 'scopes')}
-<p class="row presets">
+<p class="row">
 <a class="button small" href="/settings/api-keys/new?preset=read" data-preset="${READ_SCOPES.join(' ')}">Read everything</a>
 <a class="button small" href="/settings/api-keys/new?preset=payments" data-preset="payments:write">Record payments only</a>
 </p>

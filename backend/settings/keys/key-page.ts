@@ -166,7 +166,7 @@ const ERRORS_HIGH = 25
 /** Renders a row for each operation, with the share of its calls that were rejected or failed. */
 function renderOperations(operations: readonly OperationCalls[]): Html {
   return html`<section class="card" aria-labelledby="operations-title"><h2 id="operations-title">Operations, the last 24 hours</h2>
-<table class="plain operations"><caption class="unseen">Calls by operation, the most frequent first</caption>
+<table class="plain"><caption class="unseen">Calls by operation, the most frequent first</caption>
 <thead><tr><th scope="col">Operation</th><th scope="col" class="amount">Calls</th><th scope="col" class="amount">Errors</th><th scope="col">Share of errors</th></tr></thead>
 <tbody>${operations.map(({ operation, calls, errors }) => {
     const percent = (errors / calls) * 100

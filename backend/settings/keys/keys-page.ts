@@ -71,7 +71,7 @@ function renderEnded(view: KeysView): Html | undefined {
   if (count === 0) return undefined
   const isOpen = showsEnded || status !== undefined
   const words = isOneStatus ? status : counts.expired === 0 ? 'revoked' : 'expired and revoked'
-  return html`<details class="revoked"${isOpen && html` open`}>
+  return html`<details${isOpen && html` open`}>
 <summary>Show ${words} (${count})</summary>
 ${renderTable(`Keys that are ${words}`, ended.rows, view)}
 ${ended.next !== null && renderNext(PATH, { status: status ?? 'ended', limit, cursor: ended.next }, 'More of these keys')}

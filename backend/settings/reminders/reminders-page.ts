@@ -188,9 +188,7 @@ function renderDay(
     const count = stages.get(stage)?.length ?? 0
     return count === 0
       ? []
-      : [
-          html`<span class="stage ${stage}">${count} <span class="name">${STAGE_WORDS[stage]}</span></span>`,
-        ]
+      : [html`<span class="stage ${stage}">${count} ${STAGE_WORDS[stage]}</span>`]
   })}</span></a></li>`
 }
 

@@ -71,7 +71,7 @@ export function renderDeliveryTable(
   times: TimeContext,
   urls?: ReadonlyMap<string, string>,
 ): Html {
-  return html`<table class="keys log"><caption class="unseen">${caption}</caption>
+  return html`<table class="keys"><caption class="unseen">${caption}</caption>
 <thead><tr><th scope="col">Event</th>${urls && html`<th scope="col">To</th>`}<th scope="col">Status</th><th scope="col">Attempts</th>
 <th scope="col">Response</th><th scope="col">When</th></tr></thead>
 <tbody>${rows.map(
