@@ -111,7 +111,7 @@ export async function stopMessagesTo(
 }
 
 /** Cancels waiting messages, of which none is being handed over. The caller must have locked their debtor. */
-export async function cancelMessages(
+async function cancelMessages(
   tx: Transaction,
   accountId: string,
   ids: readonly string[],

@@ -68,7 +68,7 @@ export class Budget {
   }
 
   /** All open connections, including those in their TLS handshake. */
-  get connections(): Iterable<BudgetedConnection> & { readonly size: number } {
+  get connections(): { readonly size: number } {
     return this.#connections
   }
 
