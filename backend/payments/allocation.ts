@@ -56,8 +56,8 @@ export function allocate(
 
 /**
  * Allocates the part of the payment that is not in `shares` to open invoices, the oldest due date first. `open`
- * contains all open invoices of the debtor in the payment's currency. Returns all shares of the payment: if an invoice
- * already has a share, this share is increased.
+ * contains the oldest open invoices of the debtor in the payment's currency: as many as the amount of the whole payment
+ * needs, or all. Returns all shares of the payment: if an invoice already has a share, this share is increased.
  */
 export function applyOldestFirst(
   payment: Pick<PaymentToAllocate, 'amount'>,

@@ -13,7 +13,7 @@ import type { AllocationRow, DebtorRow, PaymentRow } from '../database/tables.ts
 import { together } from '../database/together.ts'
 import { debtorExists, touchDebtor, touchDebtorOfInvoice } from '../debtors/debtors.ts'
 import { prefetchEndpoints, recordEvent } from '../events/events.ts'
-import { findOpenInvoices } from '../invoices/invoices.ts'
+import { findOldestOpenInvoices } from '../invoices/invoices.ts'
 import { findUnsentMessages, type UnsentMessage } from '../messages/cancel-messages.ts'
 import { replanInvoices } from '../reminders/planning/planning.ts'
 import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop-covered-reminders.ts'
@@ -207,7 +207,7 @@ async function readRequestedShares(
     if (exists) {
       const open =
         target.kind === 'oldest_first'
-          ? await findOpenInvoices(tx, accountId, debtorId, input.currency)
+          ? await findOldestOpenInvoices(tx, accountId, debtorId, input.currency, input.amount)
           : []
       return { debtorId, shares: applyOldestFirst(input, [], open) }
     }
@@ -242,7 +242,7 @@ async function allocateRest(
   if (ignoresApplyCredit) return shares
   if (shares.reduce((rest, share) => rest - share.amount, amount) === 0) return shares
   if ((applyCredit ?? (await readApplyCredit(tx, accountId))) === 'manual') return shares
-  const open = await findOpenInvoices(tx, accountId, id, currency)
+  const open = await findOldestOpenInvoices(tx, accountId, id, currency, amount)
   return applyOldestFirst({ amount }, shares, open)
 }
 

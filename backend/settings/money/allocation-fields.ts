@@ -2,10 +2,9 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { InvoiceRowWithOptionalLines, Reader } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { findOpenInvoices } from '../../invoices/invoices.ts'
+import { listOpenInvoices } from '../../invoices/invoices.ts'
 import { daysPastDue } from '../../invoices/overdue.ts'
 import { moneyText } from '../../money/money-text.ts'
-import { byDueDate } from '../../on-account/cover.ts'
 import type { NewAllocation } from '../../payments/targets.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
 import type { ExpectedFields, Fields } from '../shell/fields.ts'
@@ -36,9 +35,7 @@ export async function readAllocatableInvoices(
   currency: string,
   firstId?: string,
 ): Promise<readonly InvoiceRowWithOptionalLines[]> {
-  const open = (await findOpenInvoices(reader, accountId, debtorId, currency)).toSorted(byDueDate)
-  const chosen = open.filter(({ id }) => id === firstId)
-  return [...chosen, ...open.filter(({ id }) => id !== firstId)].slice(0, SHOWN_MAX)
+  return listOpenInvoices(reader, accountId, debtorId, currency, { max: SHOWN_MAX, firstId })
 }
 
 export interface Allocatable {

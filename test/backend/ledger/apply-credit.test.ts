@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap'
 import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { findOldestOpenInvoices } from '../../../backend/invoices/invoices.ts'
 import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
 
@@ -39,6 +40,33 @@ t.test('money on account pays open invoices, the oldest due date first', async (
     { id: newest.id, status: 'partially_paid', amount_due: 5000 },
   ])
   t.equal((await testAccount.read(`/api/v1/invoices/${dollars.id}`)).status, 'open')
+})
+
+// Regression: each payment of a debtor with thousands of open invoices read all of them.
+t.test('only as many open invoices are read as a payment needs', async (t) => {
+  const { testAccount, debtor_id, invoiceDue } = await openWithMode(t)
+  const ids: string[] = []
+  for (let n = 0; n < 120; n++) {
+    // The invoices of the same due date are paid in the order of their ids.
+    const { id } = await invoiceDue(n < 60 ? '2026-10-01' : '2026-10-02', { amount: 100 })
+    ids.push(id)
+  }
+  const { accountId, backend } = testAccount
+  const find = (amount: number) =>
+    findOldestOpenInvoices(backend.database.read, accountId, debtor_id, 'EUR', amount)
+  t.equal((await find(5000)).length, 50)
+  t.equal((await find(5001)).length, 100)
+  t.strictSame(
+    (await find(1_000_000)).map(({ id }) => id),
+    ids,
+  )
+  const payment = await testAccount.create(PAYMENTS, { debtor_id, currency: 'EUR', amount: 7550 })
+  t.strictSame(
+    payment.allocations.map((allocation: { invoice_id: string }) => allocation.invoice_id),
+    ids.slice(0, 76),
+  )
+  t.equal(payment.allocations.at(-1).amount, 50)
+  t.equal((await find(1)).at(0)?.id, ids[75])
 })
 
 t.test(
