@@ -54,6 +54,7 @@ import * as foldedSearchTerms from './migrations/0042-folded-search-terms.ts'
 import * as messagesByChannel from './migrations/0043-messages-by-channel.ts'
 import * as paymentsByReceipt from './migrations/0044-payments-by-receipt.ts'
 import * as unfoldedSearchTerms from './migrations/0045-unfolded-search-terms.ts'
+import * as webhookAttemptHours from './migrations/0046-webhook-attempt-hours.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -102,6 +103,7 @@ export const MIGRATIONS: Migrations = {
   '0043-messages-by-channel': messagesByChannel,
   '0044-payments-by-receipt': paymentsByReceipt,
   '0045-unfolded-search-terms': unfoldedSearchTerms,
+  '0046-webhook-attempt-hours': webhookAttemptHours,
 }
 
 /** Converts a migration that was written before migrations had steps. */

@@ -132,4 +132,5 @@ export const NOT_EXPORTED: readonly string[] = [
   'key_submissions',
   'key_windows',
   'usage_reports',
+  'webhook_attempt_hours',
 ]

@@ -1,4 +1,4 @@
-/** The delivery log: lists deliveries and their attempts, counts the attempts, and sends deliveries again. */
+/** The delivery log: lists deliveries and their attempts, and sends deliveries again. */
 
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -235,49 +235,6 @@ function rejectDisabled({ status, deleted_at }: EndpointState): void {
       ? 'The endpoint is disabled, so nothing is sent to it. Resume the endpoint first.'
       : 'The endpoint was deleted, so its deliveries cannot be sent again.',
   )
-}
-
-/** The numbers of attempts in one hour. */
-export interface HourOfAttempts {
-  /** In UTC, e.g. `2026-11-21T10`. */
-  readonly hour: string
-  readonly attempts: number
-  readonly succeeded: number
-}
-
-const DAY_MS = 24 * 3_600_000
-
-/** Returns the numbers of attempts in the last 24 hours by endpoint id. Hours without attempts are omitted. */
-export async function readAttemptHours(
-  reader: Reader,
-  endpointIds: readonly string[],
-  now: Date,
-): Promise<ReadonlyMap<string, readonly HourOfAttempts[]>> {
-  const byEndpoint = new Map<string, HourOfAttempts[]>(endpointIds.map((id) => [id, []]))
-  if (endpointIds.length === 0) return byEndpoint
-  const hour = sql<string>`substr(started_at, 1, 13)`
-  const rows = await reader
-    .selectFrom('webhook_attempts')
-    .where('endpoint_id', 'in', endpointIds)
-    .where('started_at', '>=', new Date(now.getTime() - DAY_MS).toISOString())
-    .groupBy(['endpoint_id', hour])
-    .orderBy(hour)
-    .select((eb) => [
-      'endpoint_id',
-      hour.as('hour'),
-      eb.fn.countAll<number | string>().as('attempts'),
-      eb.fn.sum<number | string>('succeeded').as('succeeded'),
-    ])
-    .execute()
-  for (const row of rows) {
-    byEndpoint.get(row.endpoint_id)?.push({
-      hour: row.hour,
-      // PostgreSQL returns counts as text, because they may exceed 53 bits.
-      attempts: Number(row.attempts),
-      succeeded: Number(row.succeeded),
-    })
-  }
-  return byEndpoint
 }
 
 /** Returns the start of the last attempt by endpoint id. Endpoints without attempts are omitted. */

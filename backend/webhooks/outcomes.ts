@@ -12,6 +12,7 @@ import type {
   WebhookEventRow,
 } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
+import { countAttempts } from './attempt-hours.ts'
 import { type ClaimedDelivery, DELIVERY_LEASES, failPendingDeliveries } from './deliveries.ts'
 import { holdUntil, nextAttemptAt } from './retry-schedule.ts'
 import type { AttemptResult } from './sender.ts'
@@ -60,7 +61,10 @@ export async function recordOutcomes(
     const isErased = claimed.body !== outcome.delivery.body
     attempts.push(isErased ? { ...attempt, response_headers: null, response_body: null } : attempt)
   }
-  if (attempts.length > 0) await tx.insertInto('webhook_attempts').values(attempts).execute()
+  if (attempts.length > 0) {
+    await tx.insertInto('webhook_attempts').values(attempts).execute()
+    await countAttempts(tx, attempts)
+  }
   return attempts.length
 }
 

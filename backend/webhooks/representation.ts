@@ -3,11 +3,12 @@ import type {
   WebhookDeliveryRow,
   WebhookEndpointRow,
 } from '../database/tables.ts'
-import type { DeliveryDetail, HourOfAttempts } from './delivery-log.ts'
+import type { HourOfAttempts } from './attempt-hours.ts'
+import type { DeliveryDetail } from './delivery-log.ts'
 
 /** The recent attempts to send events to an endpoint. */
 export interface RecentAttempts {
-  /** The last 24 hours. Hours without attempts are omitted. */
+  /** The current UTC hour and the 24 hours before it. Hours without attempts are omitted. */
   readonly hours: readonly HourOfAttempts[]
   /** The time of the last attempt, however old it is; undefined if the delivery log contains none. */
   readonly lastAttemptAt: string | undefined

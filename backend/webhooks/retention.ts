@@ -8,6 +8,7 @@ import {
   DAY_MS,
   type RetentionRule,
   type RowKey,
+  ruleByAge,
   startOfNextBatch,
 } from '../database/retention-rule.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
@@ -27,6 +28,11 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
   },
   { name: 'webhook deliveries', findExpired: findDeliveries, applyTo: deleteDeliveries },
   { name: 'webhook events', findExpired: findEvents, applyTo: deleteEvents },
+  ruleByAge('webhook_attempt_hours', {
+    key: ['endpoint_id', 'hour'],
+    ageColumn: 'hour',
+    keptMs: 2 * DAY_MS,
+  }),
   { name: 'webhook secrets', findExpired: findOldSecrets, applyTo: deleteOldSecrets },
 ]
 

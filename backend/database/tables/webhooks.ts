@@ -86,9 +86,19 @@ export interface WebhookAttemptRow {
   response_body: string | null
 }
 
+/** The number of attempts at an endpoint that began in an hour. */
+export interface WebhookAttemptHourRow {
+  endpoint_id: string
+  /** In UTC, e.g. `2026-11-21T10`. */
+  hour: string
+  attempts: number
+  succeeded: number
+}
+
 export interface WebhookTables {
   webhook_endpoints: WebhookEndpointRow
   webhook_events: WebhookEventRow
   webhook_deliveries: WebhookDeliveryRow
   webhook_attempts: WebhookAttemptRow
+  webhook_attempt_hours: WebhookAttemptHourRow
 }

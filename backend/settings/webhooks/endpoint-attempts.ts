@@ -1,9 +1,10 @@
 /**
- * Reads webhook endpoints with the recent attempts to send events to them: how many there were in each of the last 24
- * hours, and when the last one was.
+ * Reads webhook endpoints with the recent attempts to send events to them: how many there were in the current hour and
+ * in each of the 24 hours before it, and when the last one was.
  */
 import type { Reader, WebhookEndpointRow } from '../../database/tables.ts'
-import { readAttemptHours, readLastAttempts } from '../../webhooks/delivery-log.ts'
+import { readAttemptHours } from '../../webhooks/attempt-hours.ts'
+import { readLastAttempts } from '../../webhooks/delivery-log.ts'
 import { listEndpoints } from '../../webhooks/endpoints.ts'
 import type { RecentAttempts } from '../../webhooks/representation.ts'
 

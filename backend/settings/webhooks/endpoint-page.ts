@@ -3,7 +3,7 @@ import type { WebhookDeliveryRow, WebhookEndpointRow } from '../../database/tabl
 import { EVENT_TYPES } from '../../events/event-types.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import type { HourOfAttempts } from '../../webhooks/delivery-log.ts'
+import { type HourOfAttempts, lastHours } from '../../webhooks/attempt-hours.ts'
 import type { RecentAttempts } from '../../webhooks/representation.ts'
 import { renderAuditLink } from '../audit/audit-link.ts'
 import { BAR_WIDTH, CHART_HEIGHT, renderChartFrame, topOfScale } from '../shell/chart.ts'
@@ -63,11 +63,7 @@ ${
 
 function renderChart(hours: readonly HourOfAttempts[], now: Date, timezone: string): Html {
   const byHour = new Map(hours.map((hour) => [hour.hour, hour]))
-  // The last 24 hours lie in 25 hours of the clock: both the first and the last of these are incomplete.
-  const bars = Array.from({ length: 25 }, (_, index) => {
-    const hour = new Date(now.getTime() - (24 - index) * HOUR_MS).toISOString().slice(0, 13)
-    return byHour.get(hour) ?? { hour, attempts: 0, succeeded: 0 }
-  })
+  const bars = lastHours(now).map((hour) => byHour.get(hour) ?? { hour, attempts: 0, succeeded: 0 })
   const attempts = bars.reduce((sum, bar) => sum + bar.attempts, 0)
   const succeeded = bars.reduce((sum, bar) => sum + bar.succeeded, 0)
   const top = topOfScale(Math.max(...bars.map((bar) => bar.attempts)))

@@ -12,7 +12,9 @@ import { addUsage } from '../../../backend/usage/usage.ts'
 import { addReportedCalls } from '../../../backend/usage/usage-reports.ts'
 import { createInvitation } from '../../../backend/users/invitations.ts'
 import { createUser } from '../../../backend/users/users.ts'
+import { createEndpoint } from '../../../backend/webhooks/endpoints.ts'
 import { openTestAccount, type TestAccount } from '../../fixtures/accounts/test-account.ts'
+import { BOX } from '../../fixtures/accounts/webhooks.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
@@ -172,6 +174,13 @@ t.test(
       ]
       const report = { gateway: 'gateway-1', batch: 1, refused: [], errors, windows: [] }
       await addReportedCalls(tx, report, now)
+      const settings = { url: 'https://erp.example/', description: '', eventTypes: null }
+      const deps = { box: BOX, privateTargets: 'refuse' } as const
+      const { row: endpoint } = await createEndpoint(tx, accountId, settings, deps, actionContext)
+      await tx
+        .insertInto('webhook_attempt_hours')
+        .values({ endpoint_id: endpoint.id, hour: hour.hour, attempts: 1, succeeded: 1 })
+        .execute()
       const created_at = now.toISOString()
       await tx
         .insertInto('login_guesses')
@@ -190,6 +199,7 @@ t.test(
       ['login_guesses', 900_000],
       ['sessions', DAY_MS / 2],
       ['key_submissions', DAY_MS],
+      ['webhook_attempt_hours', 2 * DAY_MS - (begin % 3_600_000)],
       ['usage_reports', 7 * DAY_MS],
       ['invitations', 37 * DAY_MS],
       // These rows count calls by day or by hour, so their period begins with that day or hour.

@@ -35,7 +35,7 @@ const WITHOUT_DEBTORS = `
   account_logos accounts api_keys chasing_settings due_totals imports invitations key_errors key_operations
   key_submissions key_usage key_windows kill_switches known_browsers login_guesses mail_outbox muted_notices notices
   passkey_challenges passkeys password_resets payment_details recovery_codes reminder_wordings sessions usage_reports
-  users webhook_endpoints
+  users webhook_attempt_hours webhook_endpoints
 `
 
 /** The columns without personal data in the other tables, by table. */

@@ -457,7 +457,7 @@ t.test('the chart of an endpoint contains every attempt of the last 24 hours', a
   const { text } = await (await logIn(backend, ADMIN)).page(path)
   // Regression: the page said that no event was sent, because the chart began with the next full hour.
   matches(t, text, /1 attempt in 24 hours, 1 succeeded/)
-  backend.now = new Date(startedAtMs + 24 * 3_600_000 + 1)
+  backend.now = new Date(startedAtMs + 25 * 3_600_000)
   const later = await (await logIn(backend, ADMIN)).page(path)
   matches(t, later.text, /No event was sent in the last 24 hours/)
 })
