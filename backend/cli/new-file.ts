@@ -1,12 +1,14 @@
 /**
  * Creates the file of a backup or an export. The file gets its name only once it is complete and on the disk: until
- * then, its name ends with `.partial`.
+ * then, it is in a directory of its own, whose name ends with `.partial`. A thread of this process may create a file
+ * while a signal ends the process. Nothing can be created in a directory that has been removed, so no file remains.
  */
 import { randomUUID } from 'node:crypto'
 import {
   closeSync,
   existsSync,
   fsyncSync,
+  mkdirSync,
   openSync,
   readdirSync,
   renameSync,
@@ -14,16 +16,19 @@ import {
   statSync,
 } from 'node:fs'
 import { hostname } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { isOrphaned } from '../background/leases.ts'
 
-/** The suffixes of a database and of the files that SQLite may create beside it. */
+/**
+ * The suffixes of a database and of the files that SQLite may create beside it. Earlier versions wrote incomplete files
+ * without a directory of their own.
+ */
 const SUFFIXES = ['', '-journal', '-wal', '-shm']
 
 /**
- * The end of the name of an incomplete file, e.g. `.4711@host.<uuid>.partial`. It identifies the process that writes
- * the file, except in the names of files that earlier versions wrote.
+ * The end of the name of the directory with an incomplete file, e.g. `.4711@host.<uuid>.partial`. It identifies the
+ * process that writes the file, except in the names of files that earlier versions wrote.
  */
 const INCOMPLETE =
   /\.(?:(?<pid>\d+)@(?<host>.+)\.)?[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\.partial$/
@@ -36,10 +41,10 @@ const INCOMPLETE =
 const ABANDONED_MS = 12 * 3_600_000
 
 /**
- * First removes the incomplete files that killed processes have left in the same directory, and reports them to
- * `stderr`. Then creates the file `path`, and resolves with the number of its bytes: `write` receives the path of an
- * empty file that only its owner can read, and fills it; then this file gets the name `path`. If `write` throws, or
- * SIGINT, SIGTERM or SIGHUP ends the process, no file remains.
+ * First removes the incomplete files that killed processes have left beside `path`, and reports them to `stderr`. Then
+ * creates the file `path`, and resolves with the number of its bytes: `write` receives the path of an empty file that
+ * only its owner can read, and fills it; then this file is moved to `path`. If `write` throws, or SIGINT, SIGTERM or
+ * SIGHUP ends the process, no file remains.
  */
 export async function createFile(
   path: string,
@@ -48,20 +53,21 @@ export async function createFile(
 ): Promise<number> {
   if (existsSync(path)) throw new Error(`${path} already exists. Name a file that does not exist.`)
   // The name is unique. With a common name, one run could rename a file that another run is still writing.
-  const incomplete = `${path}.${process.pid}@${hostname()}.${randomUUID()}.partial`
+  const directory = `${path}.${process.pid}@${hostname()}.${randomUUID()}.partial`
+  const incomplete = join(directory, basename(path))
   removeAbandoned(dirname(path), stderr)
-  const stopListening = removeOnSignal(incomplete)
+  const stopListening = removeOnSignal(directory)
   try {
+    mkdirSync(directory, { mode: 0o700 })
     closeSync(openSync(incomplete, 'wx', 0o600))
     await write(incomplete)
-    flush(incomplete)
+    flush(incomplete, 'r+')
     const { size } = statSync(incomplete)
     renameSync(incomplete, path)
+    flushNames(dirname(path))
     return size
-  } catch (error) {
-    remove(incomplete)
-    throw error
   } finally {
+    remove(directory)
     stopListening()
   }
 }
@@ -100,11 +106,13 @@ function namesIn(directory: string): string[] {
 
 function isAbandoned(path: string, { pid, host }: Partial<Record<string, string>> = {}): boolean {
   if (pid !== undefined && host !== undefined && isOrphaned(`${host}:${pid}`)) return true
-  const modifiedAtMs = statSync(path, { throwIfNoEntry: false })?.mtimeMs
-  return modifiedAtMs !== undefined && modifiedAtMs < Date.now() - ABANDONED_MS
+  const times = [path, ...namesIn(path).map((name) => join(path, name))].flatMap(
+    (file) => statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? [],
+  )
+  return times.length > 0 && Math.max(...times) < Date.now() - ABANDONED_MS
 }
 
-/** Removes the file if a signal ends the process, until the returned function is called. */
+/** Removes the directory if a signal ends the process, until the returned function is called. */
 function removeOnSignal(path: string): () => void {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
   function onSignal(signal: NodeJS.Signals): void {
@@ -120,11 +128,23 @@ function removeOnSignal(path: string): () => void {
 }
 
 function remove(path: string): void {
-  for (const suffix of SUFFIXES) rmSync(path + suffix, { force: true })
+  // Removing a directory fails, and is repeated, if a file is created in it meanwhile.
+  const options = { force: true, recursive: true, maxRetries: 5 }
+  for (const suffix of SUFFIXES) rmSync(path + suffix, options)
 }
 
-function flush(path: string): void {
-  const file = openSync(path, 'r+')
+/**
+ * Without this, the new file could lose its name again if the machine loses power. Errors are ignored: the file is
+ * complete, but the directory may be unreadable, or on a file system that flushes no directories.
+ */
+function flushNames(directory: string): void {
+  try {
+    flush(directory, 'r')
+  } catch {}
+}
+
+function flush(path: string, mode: 'r' | 'r+'): void {
+  const file = openSync(path, mode)
   try {
     fsyncSync(file)
   } finally {
