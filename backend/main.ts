@@ -101,7 +101,7 @@ await runProcess({
       gatewaySecrets,
       peppers,
       cursorKeys: derivedKeys(settings, 'cursor'),
-      secondFactorBox: createSecretBox(derivedKeys(settings, 'second factors')),
+      secondFactorCipher: createSecretBox(derivedKeys(settings, 'second factors')),
       webhooks: webhooks.services,
       mailServices,
       metrics,

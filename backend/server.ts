@@ -79,7 +79,7 @@ export interface BackendDeps {
   readonly peppers: readonly Pepper[]
   readonly cursorKeys: readonly Buffer[]
   /** Encrypts the secrets of authenticator apps. */
-  readonly secondFactorBox: SecretBox
+  readonly secondFactorCipher: SecretBox
   /** Tests pass an instance with cheaper hashes. */
   readonly passwords?: Passwords
   /** If absent, there are no pages for webhooks. */

@@ -145,7 +145,7 @@ export interface SecondStep extends LoginBrowser {
 export async function completeLogin(
   database: Database,
   { token, code, ...browser }: SecondStep,
-  box: SecretCipher,
+  cipher: SecretCipher,
   now: Date,
 ): Promise<StartedSession> {
   const { address } = browser
@@ -156,7 +156,7 @@ export async function completeLogin(
   await database.transaction((tx) => countGuess(tx, guess, now))
   const actionContext = { actor: actorOf(user, address), now }
   const complete = await database.transaction(async (tx) => {
-    if (!(await consumeSecondFactorCode(tx, user.id, code, box, actionContext))) {
+    if (!(await consumeSecondFactorCode(tx, user.id, code, cipher, actionContext))) {
       // An error thrown here would undo the record of the wrong code.
       await recordWrongCode(tx, user, actionContext)
       return undefined

@@ -46,21 +46,21 @@ export interface TotpSetup {
 export async function beginAppSetup(
   tx: Transaction,
   userId: string,
-  box: SecretCipher,
+  cipher: SecretCipher,
   now: Date,
 ): Promise<TotpSetup> {
   const user = await lockUser(tx, userId)
   if (user.totp_enabled_at !== null) throw alreadyEnabled()
   const secret = createTotpSecret()
-  const totp_secret = box.seal(secret, ownerOf(user))
+  const totp_secret = cipher.seal(secret, ownerOf(user))
   await updateApp(tx, userId, { totp_secret, totp_last_step: null }, now)
   return { secret, uri: totpUri(secret, user.email) }
 }
 
 /** Returns the setup in progress, so that a page can show it again; undefined if no setup is in progress. */
-export function readAppSetup(user: UserRow, box: SecretCipher): TotpSetup | undefined {
+export function readAppSetup(user: UserRow, cipher: SecretCipher): TotpSetup | undefined {
   if (user.totp_secret === null || user.totp_enabled_at !== null) return undefined
-  const secret = box.open(user.totp_secret, ownerOf(user))
+  const secret = cipher.open(user.totp_secret, ownerOf(user))
   return { secret, uri: totpUri(secret, user.email) }
 }
 
@@ -72,7 +72,7 @@ export async function enableApp(
   tx: Transaction,
   userId: string,
   code: string,
-  box: SecretCipher,
+  cipher: SecretCipher,
   actionContext: ActionContext,
 ): Promise<readonly string[]> {
   const user = await lockUser(tx, userId)
@@ -82,7 +82,7 @@ export async function enableApp(
   }
   // The step is the interval of 30 seconds in which the code is current. It is stored, so that no code is accepted
   // twice.
-  const step = matchTotp(box.open(user.totp_secret, ownerOf(user)), code, {
+  const step = matchTotp(cipher.open(user.totp_secret, ownerOf(user)), code, {
     now: actionContext.now,
     lastStep: null,
   })
@@ -142,7 +142,7 @@ export async function consumeSecondFactorCode(
   tx: Transaction,
   userId: string,
   code: string,
-  box: SecretCipher,
+  cipher: SecretCipher,
   actionContext: ActionContext,
 ): Promise<boolean> {
   // Without the lock, two concurrent requests with one code would both be accepted.
@@ -152,16 +152,16 @@ export async function consumeSecondFactorCode(
     await recordFactorAction(tx, user, 'user.recovery_code_used', null, actionContext)
     return true
   }
-  const step = matchApp(user, code, box, actionContext.now)
+  const step = matchApp(user, code, cipher, actionContext.now)
   if (step === undefined) return false
   await updateApp(tx, userId, { totp_last_step: step }, actionContext.now)
   return true
 }
 
 /** Returns the step of the code; undefined if the code is wrong or was used before, or if no app is in use. */
-function matchApp(user: UserRow, code: string, box: SecretCipher, now: Date) {
+function matchApp(user: UserRow, code: string, cipher: SecretCipher, now: Date) {
   if (user.totp_secret === null || user.totp_enabled_at === null) return undefined
-  return matchTotp(box.open(user.totp_secret, ownerOf(user)), code, {
+  return matchTotp(cipher.open(user.totp_secret, ownerOf(user)), code, {
     now,
     lastStep: user.totp_last_step === null ? null : Number(user.totp_last_step),
   })

@@ -8,7 +8,7 @@ import type { RateLimiterState } from './limiter.ts'
 import { OUTAGE_EFFECTS, outageReason } from './outage-reason.ts'
 import { isErrorReply, RedisReplyLost, RedisTimeout } from './redis-errors.ts'
 import type { RedisStore } from './redis-store.ts'
-import { startResponsiveTimeout } from './responsive-timeout.ts'
+import { startStallTolerantTimeout } from './stall-tolerant-timeout.ts'
 
 /**
  * How long a call waits for a reply of Redis, not counting stalls of this process. Only the first calls of an outage
@@ -83,7 +83,7 @@ export class CircuitBreakers {
     this.#pending.set(partition, pending)
     return new Promise((resolve, reject) => {
       const index = pending.add(reject)
-      const cancel = startResponsiveTimeout(REPLY_TIMEOUT_MS, () => reject(noReply()))
+      const cancel = startStallTolerantTimeout(REPLY_TIMEOUT_MS, () => reject(noReply()))
       const settle = () => {
         cancel()
         pending.delete(index)

@@ -9,7 +9,7 @@ import type { Writable } from 'node:stream'
 import { Cluster, Command, Redis, type Result } from 'ioredis'
 import type { RedisAddress, RedisLogin } from './redis-address.ts'
 import { RedisNotConnected, RedisTimeout } from './redis-errors.ts'
-import { startResponsiveTimeout } from './responsive-timeout.ts'
+import { startStallTolerantTimeout } from './stall-tolerant-timeout.ts'
 
 /** The timeout for a step that takes one round trip, such as opening a connection without TLS. */
 const CONNECT_TIMEOUT_MS = 250
@@ -258,13 +258,13 @@ function slotOf(name: string): number {
 
 /**
  * Reconnects if the handshake with Redis takes too long after the connection was opened. ioredis itself has no
- * such limit. A stall of this process hardly counts, see `responsive-timeout.ts`.
+ * such limit. A stall of this process hardly counts, see `stall-tolerant-timeout.ts`.
  */
 function limitHandshake(redis: Redis): void {
   let cancel = () => {}
   redis.on('connect', () => {
     cancel()
-    cancel = startResponsiveTimeout(HANDSHAKE_TIMEOUT_MS, () => redis.disconnect(RECONNECT))
+    cancel = startStallTolerantTimeout(HANDSHAKE_TIMEOUT_MS, () => redis.disconnect(RECONNECT))
   })
   for (const event of ['ready', 'close', 'end']) redis.on(event, () => cancel())
 }

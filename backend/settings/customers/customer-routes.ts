@@ -12,7 +12,7 @@ import { resumeInvoicesOf } from '../../invoices/actions.ts'
 import { changeDebtorDetails } from '../../reminders/reminder-content.ts'
 import type { Undo } from '../../sessions/flash.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { invalid, notFound, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
+import { notFound, rejectField, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
@@ -241,7 +241,7 @@ function untilOf(text: string, timezone: string): Date | null {
   const until = isCalendarDate(text) ? startOfDay(text, timezone) : parseInstant(text)
   return (
     until ??
-    invalid(
+    rejectField(
       'until',
       'The end of the pause must be a date, YYYY-MM-DD, or a time with a UTC offset.',
     )

@@ -20,7 +20,7 @@ import {
 } from '../forms/perform-once.ts'
 import { readAmountText } from '../money/amount-field.ts'
 import { renderPickCustomer } from '../money/pick-customer-page.ts'
-import { invalid, notFound, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
+import { notFound, rejectField, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
 import { type Fields, fieldsOf } from '../shell/fields.ts'
 import {
   describedBy,
@@ -145,10 +145,10 @@ function amountOf(fields: Fields): number {
   const text = fields.text('amount').trim()
   const currency = parseCurrency(fields.text('currency').trim())
   if (currency === undefined)
-    invalid('currency', 'Currency must be a three-letter ISO 4217 code, e.g. EUR.')
-  if (text === '') invalid('amount', 'Enter the amount.')
+    rejectField('currency', 'Currency must be a three-letter ISO 4217 code, e.g. EUR.')
+  if (text === '') rejectField('amount', 'Enter the amount.')
   const amountOrFault = fields.isJson ? Number(text) : readAmountText(text, currency)
-  if (typeof amountOrFault === 'string') invalid('amount', `The amount ${amountOrFault}.`)
+  if (typeof amountOrFault === 'string') rejectField('amount', `The amount ${amountOrFault}.`)
   return amountOrFault
 }
 

@@ -6,7 +6,7 @@ import { dateReader } from '../../import/date-format.ts'
 import { type Ledger, readLedger } from '../../import/ledger.ts'
 import { LedgerError } from '../../import/ledger-error.ts'
 import { parseCurrency } from '../../money/money.ts'
-import { invalid } from '../shell/faults.ts'
+import { rejectField } from '../shell/faults.ts'
 import type { ExpectedFields, Fields } from '../shell/fields.ts'
 import { plural } from '../shell/words.ts'
 
@@ -102,21 +102,21 @@ function headersOf(content: string): readonly string[] {
 /** Throws `validation_failed` with the errors of the file, at most `ROW_ERRORS_MAX` of them. */
 export async function parseFile(form: ImportForm, today: string): Promise<Ledger> {
   const bytes = Buffer.from(form.content)
-  if (bytes.length === 0) invalid('file', 'Choose a CSV file.')
+  if (bytes.length === 0) rejectField('file', 'Choose a CSV file.')
   if (bytes.length > FILE_BYTES_MAX) {
-    invalid(
+    rejectField(
       'file',
       'The file is larger than 950 KB. Split it, or ask the operator to import it from the command line.',
     )
   }
   // In the content of an uploaded file, U+FFFD has replaced bytes that are not UTF-8.
   if (form.content.includes('\u{fffd}')) {
-    invalid('file', 'The file is not UTF-8 text. Save it as “CSV UTF-8”.')
+    rejectField('file', 'The file is not UTF-8 text. Save it as “CSV UTF-8”.')
   }
-  if (form.dateFormat === '') invalid('date_format', 'Choose the date format of the file.')
+  if (form.dateFormat === '') rejectField('date_format', 'Choose the date format of the file.')
   const currency = form.currency === '' ? undefined : parseCurrency(form.currency)
   if (form.currency !== '' && currency === undefined) {
-    invalid('currency', 'The currency must be a three-letter ISO 4217 code, e.g. EUR.')
+    rejectField('currency', 'The currency must be a three-letter ISO 4217 code, e.g. EUR.')
   }
   try {
     return await readLedger(bytes, {

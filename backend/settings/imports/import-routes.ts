@@ -9,7 +9,7 @@ import type { Reader } from '../../database/tables.ts'
 import { countMissing } from '../../import/comparison.ts'
 import { findImport } from '../../import/imports.ts'
 import { readOldInvoices } from '../../invoices/old-invoices.ts'
-import { invalid, notFound, rejectIfReadOnly } from '../shell/faults.ts'
+import { notFound, rejectField, rejectIfReadOnly } from '../shell/faults.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
 import { IMPORT_FIELDS, type ImportForm, parseFile, readForm, STEPS } from './import-form.ts'
@@ -57,7 +57,7 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
   const text = fields.text('step') || 'preview'
   const step =
     STEPS.find((name) => name === text) ??
-    invalid('step', `step must be one of ${STEPS.join(', ')}.`)
+    rejectField('step', `step must be one of ${STEPS.join(', ')}.`)
   const form = readForm(fields)
   if (step === 'edit') return { page: (frame) => renderImportForm(frame, form) }
   const { account } = session

@@ -7,7 +7,7 @@ import {
 } from '../../api-keys/key-changes.ts'
 import { readAllowedAddresses } from '../../api-keys/key-status.ts'
 import { createToken } from '../../users/tokens.ts'
-import { invalid } from '../shell/faults.ts'
+import { rejectField } from '../shell/faults.ts'
 import {
   EDIT_METHODS,
   type SessionPage,
@@ -162,5 +162,5 @@ function rotateViewOf({ fields, session }: SessionRequest): Omit<RotateView, 'ro
 function graceOf(text: string): GracePeriod {
   const grace = Object.keys(GRACE_PERIODS_MS).find((name): name is GracePeriod => name === text)
   const detail = 'Choose when the old key stops working: now, 1h, 24h or 7d.'
-  return grace ?? invalid('grace', detail, 'invalid_enum')
+  return grace ?? rejectField('grace', detail, 'invalid_enum')
 }

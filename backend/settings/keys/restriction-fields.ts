@@ -8,7 +8,7 @@ import {
   todayIn,
 } from '../../calendar/calendar.ts'
 import { type Html, html } from '../../html/html.ts'
-import { invalid } from '../shell/faults.ts'
+import { rejectField } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { describedBy, renderFieldFaults } from '../shell/layout.ts'
 
@@ -39,7 +39,7 @@ export function readExpiry(fields: Fields, timezone: string): Date | null | unde
 
 /** The error names `expires_at` for a form too, because this is the id of the form's input. */
 function invalidExpiry(what: string): never {
-  return invalid('expires_at', `The expiry must be ${what}.`)
+  return rejectField('expires_at', `The expiry must be ${what}.`)
 }
 
 /** Returns the last day of use, or an empty text if the key does not expire. */

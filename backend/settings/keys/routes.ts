@@ -18,7 +18,7 @@ import { readOperations } from '../../usage/key-operations.ts'
 import { readUsage } from '../../usage/usage.ts'
 import { findWindow } from '../../usage/usage-reports.ts'
 import { createToken } from '../../users/tokens.ts'
-import { invalid } from '../shell/faults.ts'
+import { rejectField } from '../shell/faults.ts'
 import { choiceOf, type ListQuery, listOf, pageOf, parseListQuery } from '../shell/list-query.ts'
 import {
   EDIT_METHODS,
@@ -216,7 +216,7 @@ async function rejectUnconfirmedName(
   const found = await findOtherKeyNamed(tx, session.account.id, { id, name, now })
   if (found === undefined) return
   const detail = `Another active key is named ${name} (${found.prefix}). Enter another name, or confirm that you want two keys with this name.`
-  invalid('name', detail, NAME_IN_USE)
+  rejectField('name', detail, NAME_IN_USE)
 }
 
 async function changeAllowance(
@@ -227,7 +227,7 @@ async function changeAllowance(
   const { session, fields, actionContext } = request
   // A form without any checked box sends no list, which means an empty list. In JSON, a missing list is an error.
   if (fields.isJson && !fields.has('scopes')) {
-    invalid('scopes', 'scopes is required. Send an empty list to allow no scope.', 'required')
+    rejectField('scopes', 'scopes is required. Send an empty list to allow no scope.', 'required')
   }
   const scopes = parseScopes(fields.list('scopes'))
   if (!request.wantsJson && fields.text('confirmed') === '') {

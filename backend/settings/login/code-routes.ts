@@ -40,7 +40,7 @@ export const codePages: readonly OpenPage[] = [
     async handle({ fields, sessionToken, address, userAgent, browserToken, now }, deps) {
       const browser = { address, userAgent, browserToken }
       const step = { token: sessionToken, code: fields.text('code'), ...browser }
-      const startedSession = await completeLogin(deps.database, step, deps.secondFactorBox, now)
+      const startedSession = await completeLogin(deps.database, step, deps.secondFactorCipher, now)
       return respondToLogin(startedSession, deps, now)
     },
     rerender: rerenderCodePage,

@@ -4,7 +4,7 @@ import type {
   AuthenticationResponseJSON,
   RegistrationResponseJSON,
 } from '../../sessions/relying-party.ts'
-import { invalid } from '../shell/faults.ts'
+import { rejectField } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 
 /** WebAuthn limits ids to 1023 bytes, which are 1364 characters in base64url. */
@@ -67,7 +67,7 @@ function read<T>(fields: Fields, schema: ObjectSchema<T>): T {
     stripUnknown: true,
   })
   if (error === undefined) return value
-  return invalid(
+  return rejectField(
     'credential',
     'credential must be a string with the JSON of the credential that the browser returned.',
   )

@@ -6,7 +6,7 @@ import {
   SECURITY_NOTICES,
   setEnabledNotices,
 } from '../../mail/notice-choices.ts'
-import { invalid } from '../shell/faults.ts'
+import { rejectField } from '../shell/faults.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { NOTICES_PATH, renderNotices } from './notice-page.ts'
 
@@ -44,7 +44,7 @@ export const noticePages: readonly SessionPage[] = [
 
 function kindOf(text: string): OptionalNotice {
   const kind = OPTIONAL_NOTICES.find((candidate) => candidate === text)
-  return kind ?? invalid('kinds', `kinds may contain only ${OPTIONAL_NOTICES.join(', ')}.`)
+  return kind ?? rejectField('kinds', `kinds may contain only ${OPTIONAL_NOTICES.join(', ')}.`)
 }
 
 function represent(enabled: readonly OptionalNotice[]) {

@@ -13,7 +13,7 @@ import {
 } from '../../sessions/passkeys.ts'
 import { creationOptions, type RelyingParty, verifyCreation } from '../../sessions/relying-party.ts'
 import { endSessionsOf, type Session } from '../../sessions/sessions.ts'
-import { invalid } from '../shell/faults.ts'
+import { rejectField } from '../shell/faults.ts'
 import type { SessionPage, SettingsDeps } from '../shell/page-request.ts'
 import { readRegistration } from './credential-field.ts'
 import { renderNewPasskey, renderRemovePasskey, renderRenamePasskey } from './passkey-page.ts'
@@ -96,10 +96,11 @@ export const passkeyPages: readonly SessionPage[] = [
       const isChallengeValid = await database.transaction((tx) =>
         consumeChallenge(tx, challenge, challengeScopeOf(session), now),
       )
-      if (!isChallengeValid) invalid('credential', 'Adding the passkey took too long. Try again.')
+      if (!isChallengeValid)
+        rejectField('credential', 'Adding the passkey took too long. Try again.')
       const credential = await verifyCreation(party, created, challenge)
       if (credential === undefined) {
-        return invalid('credential', 'The browser did not return a valid passkey. Try again.')
+        return rejectField('credential', 'The browser did not return a valid passkey. Try again.')
       }
       const { passkey, recoveryCodes } = await database.transaction(async (tx) => {
         const added = await addPasskey(tx, user.id, { ...credential, name }, actionContext)

@@ -13,7 +13,7 @@ import {
 } from '../../sessions/second-factor.ts'
 import { endSessionsOf } from '../../sessions/sessions.ts'
 import { getUser } from '../../users/users.ts'
-import { invalid } from '../shell/faults.ts'
+import { rejectField } from '../shell/faults.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { representPasskey } from './passkey-routes.ts'
 import {
@@ -46,9 +46,9 @@ export const secondFactorPages: readonly SessionPage[] = [
     path: `${PATH}/setup`,
     allowedWithoutSecondFactor: true,
     needsRecentPassword: true,
-    async handle({ session, now }, { database, secondFactorBox }) {
+    async handle({ session, now }, { database, secondFactorCipher }) {
       const setup = await database.transaction((tx) =>
-        beginAppSetup(tx, session.user.id, secondFactorBox, now),
+        beginAppSetup(tx, session.user.id, secondFactorCipher, now),
       )
       return { json: setup, page: (frame) => renderSetup(frame, setup) }
     },
@@ -59,18 +59,18 @@ export const secondFactorPages: readonly SessionPage[] = [
     allowedWithoutSecondFactor: true,
     needsRecentPassword: true,
     expected: { secrets: ['code'] },
-    async handle({ session, fields, actionContext }, { database, secondFactorBox }) {
+    async handle({ session, fields, actionContext }, { database, secondFactorCipher }) {
       const { user, token } = session
       // If the password was requested first, the page that requests it sends the form again without the code, because
       // no page keeps a code.
       if (fields.text('code').trim() === '')
-        invalid('code', 'Enter the code that the app shows now.')
+        rejectField('code', 'Enter the code that the app shows now.')
       const codes = await database.transaction(async (tx) => {
         const issued = await enableApp(
           tx,
           user.id,
           fields.text('code'),
-          secondFactorBox,
+          secondFactorCipher,
           actionContext,
         )
         // All other sessions end, because an attacker may have started one with the password alone.
@@ -79,9 +79,9 @@ export const secondFactorPages: readonly SessionPage[] = [
       })
       return { json: { recovery_codes: codes }, page: (frame) => renderCodes(frame, codes) }
     },
-    async rerender({ session }, problem, { database, secondFactorBox }) {
+    async rerender({ session }, problem, { database, secondFactorCipher }) {
       const user = await getUser(database.read, session.account.id, session.user.id)
-      const setup = readAppSetup(user, secondFactorBox)
+      const setup = readAppSetup(user, secondFactorCipher)
       return setup && ((frame) => renderSetup(frame, setup, problem))
     },
   },
@@ -116,7 +116,7 @@ export const secondFactorPages: readonly SessionPage[] = [
     async handle({ session, fields, actionContext, performAction }) {
       const isRequired = isYes(fields.text('required'))
       if (isRequired && !session.user.hasSecondFactor) {
-        invalid(
+        rejectField(
           'required',
           'Set up two-factor authentication for yourself first. Otherwise you would be locked out.',
         )
@@ -132,5 +132,5 @@ export const secondFactorPages: readonly SessionPage[] = [
 /** Rejects all texts but `yes` and `no`: a typing error must not turn the requirement off. */
 function isYes(text: string): boolean {
   if (text === 'yes' || text === 'no') return text === 'yes'
-  return invalid('required', 'required must be yes or no.', 'invalid_enum')
+  return rejectField('required', 'required must be yes or no.', 'invalid_enum')
 }

@@ -13,7 +13,7 @@ import { renderPayment } from '../../payments/representation.ts'
 import { readReversalTime } from '../../payments/reversal-time.ts'
 import type { NewAllocation } from '../../payments/targets.ts'
 import { IDEMPOTENCY_KEY_FIELD, renderIdempotencyKey } from '../forms/perform-once.ts'
-import { invalid, notFound } from '../shell/faults.ts'
+import { notFound, rejectField } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import {
   renderCommonHiddenFields,
@@ -89,7 +89,7 @@ const action: MoneyAction<LoadedPayment, AllocateInput, Reallocated> = {
     const { currency, unapplied_amount: available } = payment
     const allocations = parseAllocations(fields, { invoices, currency, available })
     if (allocations.length > 0) return allocations
-    return invalid('allocations', 'Enter an amount for at least one invoice.')
+    return rejectField('allocations', 'Enter an amount for at least one invoice.')
   },
   perform: (tx, { actionContext }, { accountId, payment }, input) =>
     allocatePayment(tx, accountId, payment.id, input, actionContext),

@@ -13,7 +13,7 @@ import { moneyText } from '../../money/money-text.ts'
 import { amount as amountRule } from '../../validation/fields.ts'
 import { check, Rejection } from '../../validation/rejections.ts'
 import { renderIdempotencyKey } from '../forms/perform-once.ts'
-import { invalid, notFound } from '../shell/faults.ts'
+import { notFound, rejectField } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import {
   describedBy,
@@ -81,13 +81,13 @@ function parseCredit({ invoice }: LoadedInvoice, fields: Fields): Credit {
   const text = fields.text('amount')
   const amountOrFault = fields.isJson ? parseJsonAmount(text) : readAmountText(text, currency)
   if (typeof amountOrFault === 'string') {
-    invalid('amount', text === '' ? 'Enter the amount.' : `The amount ${amountOrFault}.`)
+    rejectField('amount', text === '' ? 'Enter the amount.' : `The amount ${amountOrFault}.`)
   }
   const amount = amountOrFault
   // If the invoice is not open, its amount due does not matter: the action rejects the credit with an error that names
   // the status of the invoice.
   if (isOpen(invoice) && amount > due) {
-    invalid('amount', `The credit must not exceed the amount due, ${moneyText(due, currency)}.`)
+    rejectField('amount', `The credit must not exceed the amount due, ${moneyText(due, currency)}.`)
   }
   return { amount, reason: checkReason(fields.text('reason')) }
 }

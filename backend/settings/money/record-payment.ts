@@ -10,7 +10,7 @@ import { type NewPayment, type RecordedPayment, recordPayment } from '../../paym
 import { renderPayment } from '../../payments/representation.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
-import { invalid, notFound } from '../shell/faults.ts'
+import { notFound, rejectField } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import {
@@ -142,21 +142,21 @@ function withWrittenOff(
 function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
   const currency = parseCurrency(fields.text('currency') || loaded.currency)
   if (currency === undefined) {
-    invalid('currency', 'The currency must be a three-letter ISO 4217 code, e.g. EUR.')
+    rejectField('currency', 'The currency must be a three-letter ISO 4217 code, e.g. EUR.')
   }
   const text = fields.text('amount')
   // JSON contains the amount in minor units, e.g. 12500. A form contains the text that a person entered, e.g. 125.00.
   // If this text is invalid, `readAmountText` returns the end of the sentence that says why.
   const amountOrFault = fields.isJson && text !== '' ? Number(text) : readAmountText(text, currency)
   if (typeof amountOrFault === 'string') {
-    invalid('amount', text.trim() === '' ? 'Enter the amount.' : `The amount ${amountOrFault}.`)
+    rejectField('amount', text.trim() === '' ? 'Enter the amount.' : `The amount ${amountOrFault}.`)
   }
   const amount = amountOrFault
   const allocationMode = allocationModeOf(fields)
   const allocatable = { invoices: loaded.invoices, currency, available: amount }
   const allocations = allocationMode === 'chosen' ? parseAllocations(fields, allocatable) : []
   if (allocationMode === 'chosen' && allocations.length === 0) {
-    invalid('put_to', 'Enter an amount for at least one invoice, or choose another option.')
+    rejectField('put_to', 'Enter an amount for at least one invoice, or choose another option.')
   }
   const body: JsonObject = {
     amount,
@@ -199,5 +199,5 @@ function allocationModeOf(fields: Fields): AllocationMode {
   const text = fields.text('put_to')
   if (text === '') return fields.list('allocations/invoice_id').length > 0 ? 'chosen' : 'on_account'
   const known = ALLOCATION_MODES.find((candidate) => candidate === text)
-  return known ?? invalid('put_to', `put_to must be one of ${ALLOCATION_MODES.join(', ')}.`)
+  return known ?? rejectField('put_to', `put_to must be one of ${ALLOCATION_MODES.join(', ')}.`)
 }

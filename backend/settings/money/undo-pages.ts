@@ -20,7 +20,7 @@ import {
   renderIdempotencyKey,
 } from '../forms/perform-once.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
-import { invalid, notFound, rejectIfReadOnly } from '../shell/faults.ts'
+import { notFound, rejectField, rejectIfReadOnly } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import { describedBy, renderFieldFaults, renderHidden } from '../shell/layout.ts'
@@ -135,7 +135,7 @@ async function undoAllocation(
   )) {
     const current = allocated.find(({ invoice_id }) => invoice_id === invoiceId)
     if (current !== undefined && String(current.amount) !== amount) {
-      invalid(
+      rejectField(
         'allocations',
         'The allocation to this invoice has changed in the meantime. Take it back on the page of the payment.',
       )

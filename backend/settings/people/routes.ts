@@ -25,7 +25,7 @@ import {
 } from '../../users/users.ts'
 import { type CreateOnceOptions, createOnce, IDEMPOTENCY_KEY_FIELD } from '../forms/perform-once.ts'
 import { invitationLink } from '../login/invitation-routes.ts'
-import { invalid } from '../shell/faults.ts'
+import { rejectField } from '../shell/faults.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import {
   type ListQuery,
@@ -254,9 +254,9 @@ function representInvitation({
 
 function roleOf(name: string): UserRow['role'] {
   const role = ROLES.find((candidate) => candidate === name)
-  return role ?? invalid('role', 'Choose Admin or Member.', 'invalid_enum')
+  return role ?? rejectField('role', 'Choose Admin or Member.', 'invalid_enum')
 }
 
 function checkEmail(email: string): string {
-  return email.trim() === '' ? invalid('email', 'Enter the e-mail address to invite.') : email
+  return email.trim() === '' ? rejectField('email', 'Enter the e-mail address to invite.') : email
 }

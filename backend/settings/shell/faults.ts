@@ -9,7 +9,7 @@ export function notFound(what: string, id: string): never {
 }
 
 /** Rejects an invalid form field or JSON member. */
-export function invalid(field: string, detail: string, code = 'invalid_format'): never {
+export function rejectField(field: string, detail: string, code = 'invalid_format'): never {
   throw enteredValuesProblem([{ pointer: `/${field}`, code, detail }])
 }
 

@@ -39,7 +39,7 @@ export interface SettingsDeps {
   /** If it is undefined, the service has no host name, and passkeys cannot be used. */
   readonly relyingParty: RelyingParty | undefined
   /** Encrypts the secrets of authenticator apps. */
-  readonly secondFactorBox: SecretCipher
+  readonly secondFactorCipher: SecretCipher
   readonly cookies: Cookies
   readonly idempotency: Idempotency
   readonly clock: () => Date

@@ -6,7 +6,7 @@ import { type Html, html } from '../../html/html.ts'
 import { countGuess, uncountGuess } from '../../sessions/login-guesses.ts'
 import { confirmSession, readSessionAgain, type Session } from '../../sessions/sessions.ts'
 import { getUser } from '../../users/users.ts'
-import { invalid } from './faults.ts'
+import { rejectField } from './faults.ts'
 import { type FieldEntry, PASSWORD } from './fields.ts'
 import { renderKeptFields } from './kept-form.ts'
 import {
@@ -122,7 +122,7 @@ export async function checkOwnPassword(
       subjectId: user.id,
     }),
   )
-  return invalid(field, 'This is not your current password.')
+  return rejectField(field, 'This is not your current password.')
 }
 
 /**

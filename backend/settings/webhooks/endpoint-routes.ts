@@ -36,7 +36,7 @@ import {
   IDEMPOTENCY_KEY_FIELD,
   renderIdempotencyKey,
 } from '../forms/perform-once.ts'
-import { invalid, withFieldLabels } from '../shell/faults.ts'
+import { rejectField, withFieldLabels } from '../shell/faults.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import {
@@ -399,7 +399,7 @@ function parseSince(text: string, timezone: string): Date {
       : parseInstant(text)
   return (
     since ??
-    invalid('since', 'since must be a time with a UTC offset, such as 2026-11-21T10:15:00Z.')
+    rejectField('since', 'since must be a time with a UTC offset, such as 2026-11-21T10:15:00Z.')
   )
 }
 

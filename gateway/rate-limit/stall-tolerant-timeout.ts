@@ -11,7 +11,7 @@ const TICK_MS = 25
  * Calls `onTimeout` after `ms`, which is rounded up to whole ticks. Between two ticks, the event loop reads the data
  * that has arrived. Returns a function that cancels the timeout.
  */
-export function startResponsiveTimeout(ms: number, onTimeout: () => void): () => void {
+export function startStallTolerantTimeout(ms: number, onTimeout: () => void): () => void {
   let ticks = Math.ceil(ms / TICK_MS)
   const timer = setInterval(() => {
     if (--ticks > 0) return
