@@ -1,6 +1,6 @@
 /**
- * Counts the attempts at each endpoint by UTC hour. An account can make hundreds of thousands of attempts a day, which a
- * page could not count each time it is opened.
+ * Counts the attempts at each endpoint by UTC hour. An account can make hundreds of thousands of attempts a day, too
+ * many for a page to count each time it is opened.
  */
 import type {
   Reader,
