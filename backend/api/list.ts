@@ -64,7 +64,10 @@ export interface ListOptions<S extends QuerySchema, Row extends ListRow> {
   readonly filters: S
   /** Returns up to `page.rowsMax` rows, in the page's order. */
   find(reader: Reader, call: Call, filters: FiltersOf<S>, page: Page): Promise<readonly Row[]>
-  /** Returns the representations of the rows, in the same order. */
+  /**
+   * Returns the representations of the rows, in the same order. `find` must have read all parts of the objects that can
+   * change: if `render` read them, in another statement, they could belong to a later revision than the row.
+   */
   render(reader: Reader, call: Call, rows: readonly Row[]): Promise<readonly object[]>
 }
 

@@ -1,8 +1,9 @@
 /** Computes what debtors owe, and their money on account. */
-import { type SqlBool, sql } from 'kysely'
+import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { cappedSum } from '../database/capped-sum.ts'
 import type { Reader } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
+import { jsonRows } from '../lists/json-rows.ts'
 
 /** The balance of a debtor in one currency; never summed across currencies. */
 export interface Balance {
@@ -97,3 +98,35 @@ const sumUnapplied = prepared((reader: Reader, { accountId, debtorIds }: DebtorI
       cappedSum('payments.unapplied_amount').as('unapplied'),
     ]),
 )
+
+/** The balances of a debtor in a list. The statement that reads the debtor also reads them, see `listOperation`. */
+export interface ListedBalances {
+  /** A JSON text, see `balancesOfListed`. */
+  readonly balances: string
+}
+
+/** Returns the expression of the column `balances`, for a statement that selects rows of `debtors`. */
+export function selectListedBalances(reader: Reader, today: string): RawBuilder<string> {
+  const overdue = sql`case when invoices.due_date < ${today} then invoices.amount_due else 0 end`
+  return jsonRows(
+    reader,
+    ['currency', 'outstanding', 'overdue', 'unapplied'],
+    sql`select currency, ${cappedSum('outstanding')} as outstanding, ${cappedSum('overdue')} as overdue,
+        ${cappedSum('unapplied')} as unapplied
+      from (
+        select invoices.currency, invoices.amount_due as outstanding, ${overdue} as overdue, 0 as unapplied
+        from invoices where invoices.debtor_id = debtors.id and ${INVOICE_IS_OPEN}
+        union all
+        select payments.currency, 0, 0, payments.unapplied_amount
+        from payments where payments.debtor_id = debtors.id and ${PAYMENT_IS_UNAPPLIED}
+      ) as amounts
+      group by currency order by currency`,
+  )
+}
+
+export function balancesOfListed({ balances }: ListedBalances): Balance[] {
+  const rows: [string, number, number, number][] = JSON.parse(balances)
+  return rows.map(([currency, outstanding, overdue, unapplied]) => {
+    return { currency, outstanding, overdue, unapplied }
+  })
+}

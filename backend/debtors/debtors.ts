@@ -28,6 +28,7 @@ import { literalFilter, rangeFilter, readPage, selectPage } from '../lists/page.
 import { prefixRange } from '../lists/prefix.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { normalizeText } from '../validation/unicode.ts'
+import { type ListedBalances, selectListedBalances } from './balances.ts'
 import { renderDebtor } from './representation.ts'
 import { readContactability } from './suppressed-addresses.ts'
 
@@ -251,16 +252,18 @@ export interface DebtorFilters extends TimeFilters {
   readonly status?: string
 }
 
+/** Returns debtors with their balances. `today` is the current date in the account's time zone. */
 export async function listDebtors(
   reader: Reader,
   accountId: string,
   { status, q, ...filters }: DebtorFilters,
+  today: string,
   page: Page,
-): Promise<DebtorRow[]> {
+): Promise<(DebtorRow & ListedBalances)[]> {
   const names = q === undefined ? undefined : nameRangeOf(q)
   const list = {
     table: 'debtors',
-    values: { ...filters, ...names, accountId },
+    values: { ...filters, ...names, accountId, today },
     // With one of these, few debtors match, so `readPage` need not scan.
     selectiveFilters: [filters.external_id, filters.email],
     broadFilters: [
@@ -284,7 +287,7 @@ function nameRangeOf(prefix: string) {
 /** The values of the statement's parameters. */
 type Values = Omit<DebtorFilters, 'status' | 'q'> &
   Partial<ReturnType<typeof nameRangeOf>> &
-  PageBounds & { readonly accountId: string }
+  PageBounds & { readonly accountId: string; readonly today: string }
 
 /** The values that become part of the SQL text. */
 type Variant = PageVariant & { readonly status: string | undefined }
@@ -293,7 +296,7 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Vari
   const page = pageWithBounds(variant, filters)
   // Few debtors have the same e-mail address, so finding and sorting them is faster than reading the list in its order.
   const pageWithSortHint = ignoreSortIndexIfFiltered(page, { byOtherFilters: [filters.email] })
-  return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, pageWithSortHint, [
+  const conditions = [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
@@ -304,7 +307,15 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Vari
     ),
     ...within(columnOrUnindexed(page, 'name_search'), filters.nameFrom, filters.nameBefore),
     ...withinBounds(pageWithSortHint),
-  ])
+  ]
+  return selectPage<DebtorRow & ListedBalances>(
+    reader,
+    'debtors',
+    DEBTOR_COLUMNS,
+    pageWithSortHint,
+    conditions,
+    { balances: selectListedBalances(reader, filters.today) },
+  )
 })
 
 /** Normalizes a stored text or a search query, so that searches ignore case and variants such as full-width letters. */

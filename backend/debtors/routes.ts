@@ -1,14 +1,12 @@
 /** The operations of the API on debtors. */
 import { listOperation } from '../api/list.ts'
-import type { Call, Operation } from '../api/operation.ts'
+import type { Operation } from '../api/operation.ts'
 import { readOperation } from '../api/read.ts'
 import { writeOperation } from '../api/write.ts'
 import { todayIn } from '../calendar/calendar.ts'
-import type { Reader } from '../database/database.ts'
-import type { DebtorRow } from '../database/tables.ts'
 import { parseEmail } from '../validation/contact.ts'
 import { oneOf, parsed, text } from '../validation/fields.ts'
-import { readBalances } from './balances.ts'
+import { balancesOfListed } from './balances.ts'
 import { debtorBody, newDebtor } from './debtor-body.ts'
 import { findDebtorWithBalances } from './debtor-with-balances.ts'
 import { createDebtor, listDebtors } from './debtors.ts'
@@ -27,9 +25,11 @@ export const debtorOperations: readonly Operation[] = [
     operationId: 'listDebtors',
     sorts: ['created_at', 'updated_at'],
     filters: FILTERS,
-    find: (reader, { caller }, filters, page) =>
-      listDebtors(reader, caller.account.id, filters, page),
-    render: renderDebtors,
+    find(reader, { caller: { account }, now }, filters, page) {
+      return listDebtors(reader, account.id, filters, todayIn(account.timezone, now), page)
+    },
+    render: async (_reader, _call, rows) =>
+      rows.map((row) => renderDebtor(row, balancesOfListed(row))),
   }),
   readOperation({
     operationId: 'getDebtor',
@@ -50,10 +50,3 @@ export const debtorOperations: readonly Operation[] = [
     },
   }),
 ]
-
-async function renderDebtors(reader: Reader, call: Call, rows: readonly DebtorRow[]) {
-  const { id, timezone: zone } = call.caller.account
-  const ids = rows.map((row) => row.id)
-  const balances = await readBalances(reader, id, ids, todayIn(zone, call.now))
-  return rows.map((row) => renderDebtor(row, balances.get(row.id) ?? []))
-}

@@ -13,7 +13,7 @@
  * filtered by time, `readPage` does the same as on SQLite, but leaves the choice to PostgreSQL after some scans,
  * because with many rows and many matches, PostgreSQL usually chooses the faster method.
  */
-import { type Compilable, type SqlBool, sql } from 'kysely'
+import { type Compilable, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { isPostgres } from '../database/engine.ts'
 import { preparedPage } from '../database/prepared.ts'
@@ -351,22 +351,31 @@ const readPosition = preparedPage(
   },
 )
 
-/** Returns the query for the rows that `readPage` requests. The conditions must include the bounds of the page. */
+/**
+ * Returns the query for the rows that `readPage` requests. The conditions must include the bounds of the page.
+ * `computed` contains expressions with subqueries, by the names of their columns.
+ */
 export function selectPage<Row>(
   reader: Reader,
   table: ListTable,
   columns: readonly (string & keyof Row)[],
   page: Page,
   conditions: readonly Condition[],
+  computed: Readonly<Record<string, RawBuilder<unknown>>> = {},
 ): Compilable<Row> {
-  const selected = columns.map((column) => sql.ref(column).as(column))
+  const selected = [
+    ...columns.map((column) => sql.ref(column).as(column)),
+    ...Object.entries(computed).map(([name, expression]) => expression.as(name)),
+  ]
   const found = reader
     .selectFrom(table)
     .where((eb) => eb.and([...conditions]))
     .orderBy(orderOf(page))
     .limit(sql.lit(page.rowsMax))
   const isReadInOrder = page.indexableColumns?.includes(page.sort) ?? true
-  if (isReadInOrder) return found.select(selected).$castTo<Row>()
+  // The subqueries must run only for the rows of the page, not for all rows that are sorted.
+  const mustSortFirst = page.ignoresSortIndex && Object.keys(computed).length > 0
+  if (isReadInOrder && !mustSortFirst) return found.select(selected).$castTo<Row>()
   // Sorting ids takes a fraction of the time of sorting whole rows.
   return reader
     .selectFrom(table)

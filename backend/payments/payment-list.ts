@@ -5,6 +5,7 @@ import type { Reader } from '../database/database.ts'
 import { prepared, preparedPage } from '../database/prepared.ts'
 import { PAYMENT_COLUMNS } from '../database/tables/payments.ts'
 import type { AllocationRow, PaymentRow } from '../database/tables.ts'
+import { jsonRows } from '../lists/json-rows.ts'
 import {
   type Condition,
   columnOrUnindexed,
@@ -33,12 +34,18 @@ export interface PaymentFilters extends TimeFilters {
   readonly idempotency_key?: string
 }
 
+/** A payment and its allocations, which one statement reads: otherwise, the payment could change in between. */
+export interface ListedPayment extends PaymentRow {
+  /** A JSON text, see `allocationsOf`. */
+  readonly allocations: string
+}
+
 export async function listPayments(
   reader: Reader,
   accountId: string,
   { currency, ...filters }: PaymentFilters,
   page: Page,
-): Promise<PaymentRow[]> {
+): Promise<ListedPayment[]> {
   const { external_id, debtor_id, invoice_id, idempotency_key } = filters
   const selectiveFilters = [external_id, debtor_id, invoice_id, idempotency_key]
   const list = {
@@ -77,7 +84,7 @@ const readPayments = preparedPage((reader: Reader, filters: Values, variant: Var
     byDebtor: filters.debtor_id,
     byOtherFilters: [filters.invoice_id],
   })
-  return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, pageWithSortHint, [
+  const conditions = [
     ...equals('account_id', accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
@@ -92,8 +99,28 @@ const readPayments = preparedPage((reader: Reader, filters: Values, variant: Var
     ...within('received_on', filters.received_since, filters.received_before),
     ...equals('idempotency_key', filters.idempotency_key),
     ...withinBounds(pageWithSortHint),
-  ])
+  ]
+  const allocations = jsonRows(
+    reader,
+    ['invoice_id', 'amount'],
+    sql`select invoice_id, amount from payment_allocations
+      where payment_allocations.payment_id = payments.id order by position`,
+  )
+  return selectPage<ListedPayment>(
+    reader,
+    'payments',
+    PAYMENT_COLUMNS,
+    pageWithSortHint,
+    conditions,
+    { allocations },
+  )
 })
+
+/** Returns the allocations of a listed payment, in the order in which they were made. */
+export function allocationsOf({ allocations }: ListedPayment): ShownAllocation[] {
+  const rows: [string, number][] = JSON.parse(allocations)
+  return rows.map(([invoice_id, amount]) => ({ invoice_id, amount }))
+}
 
 /** Returns the condition for payments of which a part is allocated to the invoice. */
 export function paysInvoice(accountId: string, invoiceId: string | undefined): Condition[] {
@@ -125,6 +152,9 @@ const readByIdempotencyKey = prepared(
 )
 
 export type Allocation = Pick<AllocationRow, 'payment_id' | 'invoice_id' | 'amount'>
+
+/** What the API shows of an allocation. */
+export type ShownAllocation = Omit<Allocation, 'payment_id'>
 
 /** Returns the allocations of several payments by payment id, in the order in which they were made. */
 export async function readAllocations(

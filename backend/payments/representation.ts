@@ -1,9 +1,9 @@
 import type { PaymentRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
-import type { Allocation } from './payment-list.ts'
+import type { ShownAllocation } from './payment-list.ts'
 
 /** The JSON of a payment in the API and in events. */
-export function renderPayment(row: PaymentRow, allocations: readonly Allocation[]) {
+export function renderPayment(row: PaymentRow, allocations: readonly ShownAllocation[]) {
   return {
     object: 'payment',
     id: row.id,

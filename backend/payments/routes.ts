@@ -1,4 +1,3 @@
-import assert from 'node:assert'
 import { listOperation } from '../api/list.ts'
 import type { Operation } from '../api/operation.ts'
 import { type WriteContext, writeOperation } from '../api/write.ts'
@@ -10,7 +9,12 @@ import { parseCurrency } from '../money/money.ts'
 import { calendarDate, currencyFilter, objectId, text } from '../validation/fields.ts'
 import { canonicalJson, isJsonObject, type JsonObject } from '../validation/json.ts'
 import { newPayment, paymentBody } from './payment-body.ts'
-import { findPaymentByIdempotencyKey, listPayments, readAllocations } from './payment-list.ts'
+import {
+  allocationsOf,
+  findPaymentByIdempotencyKey,
+  listPayments,
+  readAllocations,
+} from './payment-list.ts'
 import { recordPayment } from './payments.ts'
 import { renderPayment } from './representation.ts'
 
@@ -31,7 +35,8 @@ export const paymentOperations: readonly Operation[] = [
     filters: FILTERS,
     find: (reader, { caller }, filters, page) =>
       listPayments(reader, caller.account.id, filters, page),
-    render: (reader, { caller }, rows) => renderPayments(reader, caller.account.id, rows),
+    render: async (_reader, _call, rows) =>
+      rows.map((row) => renderPayment(row, allocationsOf(row))),
   }),
   writeOperation({
     operationId: 'createPayment',
@@ -93,8 +98,8 @@ async function findRecordedPayment(
   const { id: accountId } = context.caller.account
   const payment = await findPaymentByIdempotencyKey(reader, accountId, idempotencyKey)
   if (payment === undefined) return undefined
-  const [representation] = await renderPayments(reader, accountId, [payment])
-  assert(representation !== undefined, 'each payment is rendered')
+  const allocations = await readAllocations(reader, accountId, [payment.id])
+  const representation = renderPayment(payment, allocations.get(payment.id) ?? [])
   const { id, request_fingerprint: stored } = payment
   const same =
     stored === null ? isSameRequest(body, payment, representation) : stored === fingerprint
@@ -133,10 +138,4 @@ function hasSameTarget(body: JsonObject, payment: ReturnType<typeof renderPaymen
     return canonicalJson(requestedIds) === canonicalJson(invoiceIds)
   }
   return invoiceIds.length === 0 && debtor_id === payment.debtor_id
-}
-
-async function renderPayments(reader: Reader, accountId: string, rows: readonly PaymentRow[]) {
-  const ids = rows.map(({ id }) => id)
-  const allocations = await readAllocations(reader, accountId, ids)
-  return rows.map((row) => renderPayment(row, allocations.get(row.id) ?? []))
 }

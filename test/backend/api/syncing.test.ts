@@ -1,9 +1,14 @@
 // A client's copy of an account's records becomes equal to the records, even if the clocks of backends differ: the
 // client misses no change, and the state with the highest revision is the latest state.
 import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import type { Reader } from '../../../backend/database/tables.ts'
+import { allocatePayment } from '../../../backend/payments/reallocation.ts'
 import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { fc } from '../../fixtures/properties.ts'
 import { startMailService } from '../../fixtures/reminders/mail-service.ts'
+import { startBackend } from '../../fixtures/service/backend.ts'
+import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { byId, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
 
 const RUNS = Number(process.env['SYNC_RUNS'] ?? 25)
@@ -62,6 +67,56 @@ t.test(
       events.at(-1)?.data.object,
       await testAccount.read(`/api/v1/invoices/${invoice.id}`),
     )
+  },
+)
+
+// Regression: balances and allocations were read after the rows of a page. If they changed in between, the list showed
+// the new ones with the previous revision: the amounts of a payment did not add up.
+t.test(
+  'an object in a list is of one revision, even if it changes while the list is read',
+  async (t) => {
+    const database = await openTestDatabase(t)
+    const testAccount = await openTestAccount(t, {}, { database })
+    const { accountId, key, backend } = testAccount
+    const debtor = await testAccount.createDebtor()
+    const { id: invoiceId } = await testAccount.createInvoice({ debtor_id: debtor.id })
+    const money = { currency: 'EUR', amount: 500 }
+    const payment = await testAccount.create('/api/v1/payments', { debtor_id: debtor.id, ...money })
+    let isChanging = false
+    const actionContext = { actor: OPERATOR, now: backend.now }
+    const change = () =>
+      database.transaction((tx) =>
+        allocatePayment(tx, accountId, payment.id, [{ invoiceId, amount: 1 }], actionContext),
+      )
+    const { read } = database
+    const changingRead: Reader = {
+      selectFrom: read.selectFrom.bind(read),
+      fn: read.fn,
+      dynamic: read.dynamic,
+      getExecutor: () => read.getExecutor(),
+      async executeQuery(query) {
+        const result = await read.executeQuery(query)
+        if (isChanging && 'isPage' in query) await change()
+        return result
+      },
+    }
+    const changingDatabase = new Proxy(database, {
+      get(target, name) {
+        if (name === 'read') return changingRead
+        const value: unknown = Reflect.get(target, name)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+    const changing = await startBackend(t, { database: changingDatabase })
+    for (const type of ['debtors', 'payments']) {
+      const { data: before } = await testAccount.read(`/api/v1/${type}`)
+      isChanging = true
+      const { json } = await changing.call(key, 'GET', `/api/v1/${type}`)
+      isChanging = false
+      t.strictSame(json['data'], before)
+      const { data: after } = await testAccount.read(`/api/v1/${type}`)
+      t.ok(after[0].revision > before[0].revision)
+    }
   },
 )
 

@@ -1,0 +1,20 @@
+/** Reads the rows that belong to a row in the same statement, so that both are of the same moment. */
+import { type RawBuilder, sql } from 'kysely'
+import { isPostgres } from '../database/engine.ts'
+import type { Reader } from '../database/tables.ts'
+
+/**
+ * Returns the rows of `query` as a JSON text: an array that contains an array for each row, with the values of
+ * `columns`.
+ */
+export function jsonRows(
+  reader: Reader,
+  columns: readonly string[],
+  query: RawBuilder<unknown>,
+): RawBuilder<string> {
+  const values = sql.join(columns.map((column) => sql.ref(`found.${column}`)))
+  return isPostgres(reader)
+    ? sql`(select coalesce(json_agg(json_build_array(${values})), '[]')::text from (${query}) as found)`
+    : // Without the concatenation, the reader, which reads pages as JSON, would return the array instead of the text.
+      sql`((select json_group_array(json_array(${values})) from (${query}) as found) || '')`
+}
