@@ -144,6 +144,8 @@ function resultOf(
   const cause = phase === undefined ? 'general' : failureCauseOf(reply, phase)
   // The server does not relay mail to this recipient, but may relay mail to others.
   if (cause === 'denied') return { ...abandoned(reply.text), isDenied: true }
+  // nodemailer sends this command even if the server does not offer it, and the reply then does not say what is wrong.
+  if (command === 'STARTTLS') return abandoned(`the server rejected STARTTLS: ${reply.text}`)
   return cause === 'general' ? abandoned(reply.text) : refused(cause, reply)
 }
 
