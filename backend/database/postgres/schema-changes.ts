@@ -52,9 +52,11 @@ async function reportProgress(
   { progress, connect }: BuildOptions,
 ): Promise<() => Promise<void>> {
   const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)
-  const watcher = await connect()
-  let reported = { phase: '', done: 0 }
+  // An error in reporting, such as a server that accepts no more connections, must not abort the build.
+  const watcher = await connect().catch(() => undefined)
   progress.begin(`index ${name}`)
+  if (watcher === undefined) return async () => progress.end()
+  let reported = { phase: '', done: 0 }
   const report = async () => {
     const { rows: builds } = await watcher.query<BuildProgress>(BUILD_PROGRESS_SQL, [rows[0]?.pid])
     const [build] = builds
@@ -69,7 +71,6 @@ async function reportProgress(
   }
   let reporting = Promise.resolve()
   const timer = setInterval(() => {
-    // An error in reporting must not abort the build.
     reporting = reporting.then(report).catch(() => {})
   }, POLL_INTERVAL_MS)
   return async () => {

@@ -2,12 +2,14 @@
 // To run the test on a larger table:
 // MIGRATION_ROWS=1000000 npm run -s test:postgres -- test/backend/database/postgres-migrations.test.ts
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import type { MigrationProgress } from '../../../backend/database/migrating/progress.ts'
 import type { Migrations } from '../../../backend/database/migrating/run.ts'
+import { index, transaction } from '../../../backend/database/migrating/steps.ts'
 import { MIGRATIONS } from '../../../backend/database/migrations.ts'
 import { migrateServer } from '../../../backend/database/postgres/migration.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'
@@ -249,6 +251,26 @@ t.test(
     t.strictSame(await schemaOf(released), await schemaOf(fresh))
   },
 )
+
+// Regression: the migration failed if the server accepted no second connection, which only reports the progress.
+t.test('an index is built over the only connection that the server accepts', async (t) => {
+  const url = new URL(await newBarePostgresUrl(t))
+  const operator = new pg.Client({ connectionString: url.href })
+  await operator.connect()
+  t.teardown(() => operator.end())
+  const role = `migrating_${randomUUID().replaceAll('-', '')}`
+  await operator.query(`create role ${role} login; grant create on schema public to ${role}`)
+  url.username = role
+  const migrate = (migrations: Migrations) =>
+    migrateServer(url.href, 'test', { progress: SILENT_PROGRESS, mayMigrate: true, migrations })
+  const table = { '0001-table': { steps: [transaction('create table numbers (n integer)')] } }
+  await migrate(table)
+  const sessions = `select from pg_stat_activity where usename = '${role}'`
+  await until(async () => (await queryRows(operator, sessions)).length === 0, 'the session ends')
+  await operator.query(`alter role ${role} connection limit 1`)
+  const steps = [index('create index numbers_n on numbers (n)')]
+  t.strictSame(await migrate({ ...table, '0002-index': { steps } }), ['0002-index'])
+})
 
 /** Selects the table locks of this database for which a transaction waits. */
 const SELECT_WAITING_LOCKS = `
