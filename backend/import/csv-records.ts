@@ -45,15 +45,15 @@ const FAULTS_MAX = 100
 const UNCLOSED: readonly CsvErrorCode[] = ['CSV_QUOTE_NOT_CLOSED', 'CSV_MAX_RECORD_SIZE']
 
 /**
- * Returns the headers of the file; an empty list if all its first lines are blank. Throws a `LedgerError` if the file
- * is not UTF-8, its headers are not valid CSV, or there are too many columns.
+ * Returns the headers of the file; an empty list if the first `HEAD_LENGTH_MAX` characters are blank lines. Throws a
+ * `LedgerError` if the file is not UTF-8, its headers are not valid CSV, or there are too many columns.
  */
 export function readHeaders(bytes: Uint8Array): readonly string[] {
   const file = decode(bytes)
   try {
     const { separatorLine, options } = readSeparator(file)
     const start = separatorLine.length
-    // Without this limit, a file of blank rows only would block the process for half a second.
+    // Without this limit, a file that contains only blank rows would block the process for half a second.
     const records = file.slice(start, start + HEAD_LENGTH_MAX)
     const [head = []]: string[][] = parseSync(records, { ...options, to: 1 })
     checkColumns(head)
@@ -111,7 +111,7 @@ async function readFrom(
     // The parser also reports a line, but counts a CR LF within a cell as two lines.
     on_record(cells: string[], { bytes }) {
       end = advance(content, end, start.at + bytes)
-      // A record that ends with the file has no line break at its end.
+      // The last record of the file may have no line break at its end.
       const endsWithBreak = isBreak(content[end.at - 1])
       const breaks = countBreaks(Buffer.from(cells.join(''))) + (endsWithBreak ? 1 : 0)
       records.push({ line: end.line - breaks, cells })

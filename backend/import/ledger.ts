@@ -87,8 +87,8 @@ const SLICE_ROWS = 50
 const ERRORS_SHOWN_MAX = 1000
 
 /**
- * Rejects with a `LedgerError`, which lists the first errors of all rows by line. The file is read in slices, so that
- * the process can respond to other requests in between.
+ * Rejects with a `LedgerError`, which lists up to `ERRORS_SHOWN_MAX` errors of rows, ordered by line. The file is read
+ * in slices, so that the process can respond to other requests in between.
  */
 export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Promise<Ledger> {
   const {

@@ -66,7 +66,7 @@ export class TransactionConnection implements DatabaseConnection {
    * Resolves when a write with a savepoint has succeeded, or has failed and was undone if possible. The next statement
    * is added only then.
    */
-  #undoable: Promise<unknown> | undefined
+  #undoableWrite: Promise<unknown> | undefined
   #hasSavepoint = false
   #hasEnded = false
   /** Whether a failed statement has aborted the transaction, so that it can only be rolled back. */
@@ -100,7 +100,7 @@ export class TransactionConnection implements DatabaseConnection {
 
   /** Commits. Returns false if `unawaitedError` prevented the commit. */
   async commit(): Promise<boolean> {
-    await this.#undoable
+    await this.#undoableWrite
     const commit = this.#add(COMMIT)
     const { failed, error, last } = await this.#send()
     if (failed === undefined) {
@@ -125,7 +125,7 @@ export class TransactionConnection implements DatabaseConnection {
    * connection is lost, and with it the transaction.
    */
   async rollback(): Promise<void> {
-    await this.#undoable
+    await this.#undoableWrite
     if (this.#unsent.some(({ awaited }) => awaited !== undefined)) await this.#send()
     this.#unsent = []
     if (this.#hasEnded || this.fatalError?.kind === 'connection_lost') return
@@ -134,7 +134,7 @@ export class TransactionConnection implements DatabaseConnection {
   }
 
   async executeQuery<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
-    while (this.#undoable !== undefined) await this.#undoable
+    while (this.#undoableWrite !== undefined) await this.#undoableWrite
     if (!isWrite(compiled)) return this.#run(compiled)
     if (!isPrepared(compiled)) return this.#runUndoable(compiled)
     if (returnsRows(compiled)) return this.#run(compiled)
@@ -229,8 +229,8 @@ export class TransactionConnection implements DatabaseConnection {
       () => {},
       () => {},
     )
-    this.#undoable = settled.then(() => {
-      this.#undoable = undefined
+    this.#undoableWrite = settled.then(() => {
+      this.#undoableWrite = undefined
     })
     return result
   }

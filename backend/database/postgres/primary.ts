@@ -204,7 +204,7 @@ export class Primary {
       server.state = undefined
       server.failure = error
     }
-    if (!this.#isClosed) this.#decide(server)
+    if (!this.#isClosed) this.#applyState(server)
     // The connection may have been opened while `close` was closing the others. Left open, it would keep the process
     // from exiting.
     else void server.client?.end().catch(() => {})
@@ -223,7 +223,7 @@ export class Primary {
     return client
   }
 
-  #decide(server: Server): void {
+  #applyState(server: Server): void {
     const { state, url } = server
     if (state === undefined) return
     if (state.isStandby) {

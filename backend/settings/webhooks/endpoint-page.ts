@@ -153,7 +153,7 @@ ${
 </section>
 <section class="card stack" aria-labelledby="again-title">
 <h2 id="again-title">Redeliver</h2>
-<p class="hint">Sends again every event since the given time whose delivery has failed. Each event keeps its id.</p>
+<p class="hint">Sends again all events that were created since the given time and whose delivery has failed. Each event keeps its id.</p>
 ${form('redeliver-failed', html`<label for="since">Since</label> <input id="since" name="since" type="datetime-local" value="${dayAgo}" required> <button>Redeliver</button>`)}
 </section>
 <section class="card stack" aria-labelledby="secret-title">

@@ -94,14 +94,14 @@ export function renderDeliveryStatus(row: WebhookDeliveryRow): Html {
 }
 
 const ERROR_WORDS: Readonly<Record<string, string>> = {
-  timeout: 'no complete response within 15 seconds',
-  dns_failed: 'the host name has no address',
+  timeout: 'no connection within 10 seconds, or no complete response within 15 seconds',
+  dns_failed: 'no address was found for the host name',
   target_not_allowed: 'the host name resolves to a network to which we do not send',
   connection_refused: 'the connection was refused',
   connection_reset: 'the connection was reset',
   connection_failed: 'the connection failed',
   tls_failed: 'the TLS connection failed, e.g. because of an invalid certificate',
-  invalid_response: 'the response was not HTTP',
+  invalid_response: 'the response was not valid HTTP, or its headers were too long',
 }
 
 /** Returns the status code, a description of the error, or both if the response was incomplete. */
