@@ -1,9 +1,12 @@
 // Each message is planned once, even if several backends plan or the database is unavailable.
 import t from 'tap'
 import { type Database, databaseOf } from '../../../backend/database/database.ts'
+import { nextRevision } from '../../../backend/database/revision.ts'
 import { unavailable } from '../../../backend/database/unavailable.ts'
 import { runPlanning } from '../../../backend/reminders/planning/planning-run.ts'
+import { sendRound } from '../../../backend/reminders/sending/send-worker.ts'
 import { matches } from '../../fixtures/matches.ts'
+import { recordLog } from '../../fixtures/recorded-log.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
 import { byId, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
@@ -28,6 +31,48 @@ t.test('planning that met an outage of the database is repeated a minute later',
     runPlanning({ database: interrupted, clock: () => new Date(at), log: SILENT })
   matches(t, await plan('2026-11-24T08:00:00.000Z'), { messages: 0 })
   matches(t, await plan('2026-11-24T08:01:00.000Z'), { messages: 1 })
+})
+
+// After a downgrade of Node.js, the time zone of a debtor or of an account may be unknown.
+t.test('a debtor whose time zone is unknown delays no other reminder', async (t) => {
+  const engine = await startEngine(t)
+  const { database } = engine.testAccount.backend
+  const other = await engine.testAccount.otherAccount()
+  const { debtor_id: id } = await engine.createInvoice('2026-11-19')
+  await engine.createInvoice('2026-11-19')
+  const debtorId = String(id)
+  const setTimeZone = (timezone: string | null) =>
+    database.transaction((tx) =>
+      tx
+        .updateTable('debtors')
+        .set({ timezone, ...nextRevision(tx, MORNING) })
+        .where('id', '=', debtorId)
+        .execute(),
+    )
+  const planned = async () => (await engine.messages()).map(({ debtor_id }) => debtor_id)
+  await setTimeZone('Mars/Olympus')
+  await database.transaction((tx) =>
+    tx
+      .updateTable('accounts')
+      .set({ timezone: 'Mars/Olympus' })
+      .where('id', '=', other.accountId)
+      .execute(),
+  )
+  const { log, lines } = recordLog<{ debtor?: string; message?: string; msg: string }>()
+  const deps = { ...engine.deps, log }
+  const planAt = (at: string) => runPlanning({ ...deps, clock: () => new Date(at) })
+  matches(t, await planAt('2026-11-24T08:00:00.000Z'), { messages: 1 })
+  t.notOk((await planned()).includes(debtorId))
+  matches(t, lines, [{ debtor: debtorId, msg: 'reminders cannot be planned' }])
+  await setTimeZone(null)
+  matches(t, await planAt('2026-11-24T09:00:00.000Z'), { messages: 1 })
+  await setTimeZone('Mars/Olympus')
+  engine.testAccount.backend.now = new Date('2026-11-24T09:01:00.000Z')
+  await sendRound(deps, 1)
+  t.strictSame(await engine.messageLog(), ['friendly:sent', 'friendly:scheduled'])
+  await setTimeZone(null)
+  await engine.send('2026-11-24T09:12:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:sent', 'friendly:sent'])
 })
 
 t.test('concurrent planning runs plan each message once', async (t) => {
