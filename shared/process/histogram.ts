@@ -25,11 +25,6 @@ export class Durations {
     this.counts[bucket] = (this.counts[bucket] ?? 0) + 1
     this.sum += seconds
   }
-
-  reset(): void {
-    this.counts.fill(0)
-    this.sum = 0
-  }
 }
 
 export class Histogram {
@@ -63,11 +58,6 @@ export class Histogram {
     return { name: this.name, help: this.#help, type: 'histogram', values, aggregator: 'sum' }
   }
 
-  /** Sets all counts to 0, but keeps the `Durations` objects, because callers cache them. */
-  reset(): void {
-    for (const durations of this.#all.values()) durations.reset()
-  }
-
   #samplesOf({ labels, counts, sum }: Durations) {
     let count = 0
     const buckets = [...BUCKETS, '+Inf'].map((le, index) => {
@@ -82,7 +72,10 @@ export class Histogram {
   }
 }
 
-/** Casts the type: the registry uses only `name`, `get` and `reset`, although its type requires more. */
+/**
+ * Casts the type: the registry uses only `name` and `get`, although its type requires more. (`resetMetrics`, which would
+ * also use `reset`, is never called.)
+ */
 export function asMetric(histogram: Histogram): PromHistogram {
   return histogram as unknown as PromHistogram
 }
