@@ -213,6 +213,27 @@ t.test('an empty value is rejected', async (t) => {
   matches(t, await json(...schedule), { holidays: ['2026-12-25'] })
 })
 
+t.test('the reply address and the use of money on account are set', async (t) => {
+  const { json, run } = await prepareCli(t)
+  const { id } = await json('accounts', 'create', '--name', 'Acme')
+  const setReplyTo = ['accounts', 'set-reply-to', id]
+  matches(t, await json(...setReplyTo, 'ar@acme.example'), { reply_to: 'ar@acme.example' })
+  for (const wrong of ['nowhere', '']) {
+    const stderr = 'reply_to must be one e-mail address.\n'
+    matches(t, await run(...setReplyTo, wrong), { code: 1, stderr })
+  }
+  matches(t, await json('accounts', 'list'), [{ reply_to: 'ar@acme.example' }])
+  const toService = 'Replies to reminders go to MAIL_FROM.\n'
+  matches(t, await run(...setReplyTo, 'none'), { stdout: toService })
+  const setApplyCredit = ['accounts', 'set-apply-credit', id]
+  matches(t, await json(...setApplyCredit, 'oldest_first'), { apply_credit: 'oldest_first' })
+  matches(t, await run(...setApplyCredit, 'newest_first'), {
+    ...{ code: 1, stderr: 'apply_credit must be manual or oldest_first.\n' },
+  })
+  matches(t, await json('accounts', 'list'), [{ reply_to: null, apply_credit: 'oldest_first' }])
+  matches(t, await run(...setApplyCredit, 'manual'), { stdout: containing('stays on account') })
+})
+
 t.test('an account whose keys may use no scope is listed with "none"', async (t) => {
   // Regression: the list showed nothing for the scopes of such an account.
   const { run } = await prepareCli(t)

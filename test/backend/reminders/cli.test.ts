@@ -55,6 +55,25 @@ t.test('in a rehearsal, reminders are approved, and each mail is written to a fi
   ])
 })
 
+t.test('reminders about a rejected reminder’s invoices stop until they are resumed', async (t) => {
+  const cli = await prepareReminderCli(t)
+  const { accountId, json, run } = cli
+  const runAt = (day: string) =>
+    json('reminders', 'run', '--now', `2026-11-${day}T10:00:00+01:00`, '--account', accountId)
+  for (const day of ['05', '12', '23']) await runAt(day)
+  const [approval] = await json('reminders', 'approvals', '--account', accountId)
+  const reject = ['reminders', 'reject', approval.id, '--reason', 'Paid in cash']
+  matches(t, (await run(reject)).stdout, containing('is rejected'))
+  matches(t, await run(reject), { code: 1, stderr: containing('because it is rejected') })
+  t.strictSame((await runAt('24')).messages, [])
+  const chase = ['debtors', 'chase-held', approval.debtor_id]
+  matches(t, (await run(chase)).stdout, containing('receives reminders about its blocked invoices'))
+  matches(t, (await runAt('25')).messages, [{ stage: 'firm', status: 'awaiting_approval' }])
+  const audit = await auditOf(cli)
+  t.ok(audit.includes('operator message.rejected'))
+  t.ok(audit.includes('operator debtor.invoices_resumed'))
+})
+
 t.test('a rehearsal is rejected unless REHEARSAL is on', async (t) => {
   const { run } = await prepareReminderCli(t)
   const { code, stderr } = await run(['reminders', 'run', '--now', '2026-11-24T10:00:00Z'], {})
