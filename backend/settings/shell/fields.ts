@@ -13,8 +13,8 @@ const FORM_TYPE = /^application\/x-www-form-urlencoded(?:\s*;\s*charset="?utf-8"
 
 const MULTIPART_TYPE = /^multipart\/form-data\s*;/i
 
-/** Limits the work for one request. No form of ours has as many fields. */
-const FORM_FIELDS_MAX = 100
+/** Limits the work for one request. No form and no JSON body of ours has as many fields. */
+const FIELDS_MAX = 100
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
@@ -202,8 +202,9 @@ export function unsupportedType(): Problem {
   return new Problem('unsupported_media_type', detail, { headers: { accept: 'application/json' } })
 }
 
-/** Throws a 422 that lists the faults. */
+/** Throws a 400 if there are too many fields, otherwise a 422 that lists the faults. */
 function readJson(body: JsonObject, expected: ExpectedFields) {
+  if (Object.keys(body).length > FIELDS_MAX) throw tooManyFields()
   const values = new Map<string, readonly string[]>()
   for (const [path, value] of membersOf(validateBody(schemaOf(expected), body))) {
     const columns = expected.rows?.[path]
@@ -283,7 +284,7 @@ function membersOf(body: JsonObject): [path: string, value: unknown][] {
 function readForm(body: Uint8Array, expected: ExpectedFields): Fields {
   const text = decode(body)
   // Parsing 500,000 fields would block the process for a second.
-  if (text.split('&', FORM_FIELDS_MAX + 1).length > FORM_FIELDS_MAX) throw tooManyFields()
+  if (text.split('&', FIELDS_MAX + 1).length > FIELDS_MAX) throw tooManyFields()
   return fieldsOfForm([...new URLSearchParams(text)], expected)
 }
 
@@ -336,7 +337,7 @@ function fieldsOfForm(
     ...(acceptsPassword ? [PASSWORD] : []),
   ]
   const values = new Map<string, string[]>()
-  if (pairs.length > FORM_FIELDS_MAX) throw tooManyFields()
+  if (pairs.length > FIELDS_MAX) throw tooManyFields()
   for (const [name, raw] of pairs) {
     const value = name === file ? raw : withLineFeeds(raw)
     // Decoding has replaced bytes that are not UTF-8 with U+FFFD.
@@ -401,7 +402,7 @@ function decode(body: Uint8Array): string {
 }
 
 function tooManyFields(): Problem {
-  return badForm(`The form has more than ${FORM_FIELDS_MAX} fields.`)
+  return badForm(`The request has more than ${FIELDS_MAX} fields.`)
 }
 
 function badForm(detail: string): Problem {

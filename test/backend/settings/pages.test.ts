@@ -203,6 +203,8 @@ t.test('malformed forms are rejected', async (t) => {
   matches(t, invited, { status: 422, text: /without NUL and lone surrogates/ })
   matches(t, await ada.get('/settings/audit-log?limit=0'), { status: 400 })
   matches(t, await ada.get('/settings/api-keys/new'), { status: 406 })
+  const unknown = Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`f${n}`, n]))
+  matches(t, await ada.send('POST', '/settings/api-keys', unknown), { status: 400 })
   // Regression: the response was a 500.
   const scopes = Array(130_000).fill(0)
   matches(t, await ada.send('POST', '/settings/api-keys', { name: 'ERP', scopes }), {
