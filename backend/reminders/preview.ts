@@ -2,6 +2,7 @@
  * Predicts the messages of the next days, on the assumption that nothing changes and that approvals are given
  * immediately. The prediction includes messages that a safety rail would block, with the reason.
  */
+import { setImmediate } from 'node:timers/promises'
 import { addDays, startOfDay, todayIn } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow, MessageStatus, ReminderStage } from '../database/tables.ts'
@@ -56,6 +57,25 @@ const DEBTORS_PER_BATCH = 200
 const STEPS_MAX = 400
 
 /**
+ * How many invoices are planned before the process responds to other requests. This takes some milliseconds. Each step
+ * of the prediction plans all open invoices of a debtor.
+ */
+const PLANNED_MAX = 1000
+
+/** Must be awaited after so many invoices were planned. */
+type Pause = (invoices: number) => Promise<void>
+
+function createPause(): Pause {
+  let planned = 0
+  return async (invoices) => {
+    planned += invoices
+    if (planned < PLANNED_MAX) return
+    planned = 0
+    await setImmediate()
+  }
+}
+
+/**
  * Returns the messages that are waiting, and those that would be planned from `now` to the end of the day that is
  * `days` days later, in the order in which they would be sent. Days are those of the account's time zone.
  */
@@ -70,6 +90,7 @@ export async function previewReminders(
   const { timezone } = account.row
   const until = startOfDay(addDays(todayIn(timezone, now), days + 1), timezone)
   const messages: PreviewedMessage[] = []
+  const pause = createPause()
   let after = ''
   for (;;) {
     const debtors = await selectOwingDebtors(reader, accountId, after)
@@ -90,23 +111,26 @@ export async function previewReminders(
       const shown = shownRefusal(debtor, account, chased, refusal ?? null, now)
       messages.push(...sendings.map((sending) => describeWaiting(debtor, sending, shown)))
       const afterSending = asIfSent(chased, sendings)
-      messages.push(...predictMessages(debtor, account, afterSending, now, until))
+      messages.push(...(await predictMessages(debtor, account, afterSending, now, until, pause)))
     }
   }
   return messages.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
 }
 
-function predictMessages(
+/** Returns the messages that would be planned for the debtor until `until`. */
+export async function predictMessages(
   debtor: DebtorRow,
   account: ChasingAccount,
   current: ChasedDebtor,
   now: Date,
   until: Date,
-): PreviewedMessage[] {
+  pause = createPause(),
+): Promise<PreviewedMessage[]> {
   const predicted: PreviewedMessage[] = []
   let chased = current
   let at = now
   for (let step = 0; step < STEPS_MAX; step++) {
+    await pause(chased.invoices.length)
     const { plan, refusal } = decidePlan(debtor, account, chased, at)
     // The daily cap (one message a day to each debtor) delays the other messages of the plan, so a later step predicts
     // them.
