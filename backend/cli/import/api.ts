@@ -72,8 +72,8 @@ const RETRY_DELAYS_MS = [500, 2000, 5000, 10_000, 30_000, 60_000, 90_000]
  */
 const RESPONSE_TIMEOUT_MS = 40_000
 const CONNECT_TIMEOUT_MS = 10_000
-/** Far more than a page of 200 records. */
-const RESPONSE_BYTES_MAX = 32 * 1024 * 1024
+/** More than a page of 200 invoices, each of which was created with a body of the maximum size (256 KiB). */
+const RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 /** The wait after a 429 without Retry-After. */
 const RATE_LIMIT_WAIT_SECONDS = 60
 const LIMIT_REACHED = 'The hourly limit of the key is reached'

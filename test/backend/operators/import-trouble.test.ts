@@ -111,3 +111,11 @@ t.test('on a signal, an import completes the calls in progress and sends no more
   service.setOptions({})
   matches(t, await runImport(service), { failed: false, json: { agrees: true } })
 })
+
+// Regression: the import stopped at 32 MiB, although 200 invoices with many lines can be larger.
+t.test('a page of invoices may be as large as its invoices can make it', async (t) => {
+  const service = await startService(t)
+  matches(t, await runImport(service), { failed: false })
+  Object.assign(service.rows.invoices[0] ?? {}, { notes: 'x'.repeat(34_000_000) })
+  matches(t, await runImport(service, { dryRun: true }), { failed: false })
+})
