@@ -27,7 +27,9 @@ export interface ConnectorOptions {
   readonly ca?: string | undefined
 }
 
-/** Thrown if the name has no address, or if one of its addresses is not allowed. The delivery log shows `code`. */
+/**
+ * Thrown if the name cannot be resolved, or if one of its addresses is not allowed. The delivery log shows `code`.
+ */
 export class TargetError extends Error {
   readonly code: 'target_not_allowed' | 'dns_failed'
 
@@ -70,7 +72,7 @@ export function createConnector(
 
   async function checkedAddresses(protocol: string, hostname: string): Promise<readonly string[]> {
     const addresses = await addressesOf(hostname)
-    if (addresses.length === 0) throw new TargetError('dns_failed', 'The name has no address')
+    if (addresses.length === 0) throw new TargetError('dns_failed', 'The name cannot be resolved')
     // Without TLS, events may be sent only to this machine.
     const isUnencrypted = protocol !== 'https:'
     const areAllowed = addresses.every((address) => {

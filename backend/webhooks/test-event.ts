@@ -28,7 +28,7 @@ import type { WebhookServices } from './webhooks.ts'
  */
 const WAIT_MS_MAX = 8000
 
-export interface TestDeps {
+export interface TestEventDeps {
   readonly database: Database
   readonly webhooks: WebhookServices
   readonly log: Logger
@@ -41,21 +41,21 @@ export interface TestDeps {
 export async function sendTestEvent(
   endpoint: WebhookEndpointRow,
   type: string,
-  { database, webhooks, log }: TestDeps,
+  { database, webhooks, log }: TestEventDeps,
   actionContext: ActionContext,
 ): Promise<string> {
-  const test = await recordTest(endpoint, type, { database, webhooks }, actionContext)
-  const sending = deliver(test, database, webhooks).catch((error: unknown) => {
-    log.error({ err: error, delivery: test.claimed.id }, 'test event not sent or not recorded')
+  const testEvent = await recordTestEvent(endpoint, type, { database, webhooks }, actionContext)
+  const sending = deliver(testEvent, database, webhooks).catch((error: unknown) => {
+    log.error({ err: error, delivery: testEvent.claimed.id }, 'test event not sent or not recorded')
   })
   const { promise: timedOut, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, WAIT_MS_MAX)
   await Promise.race([sending, timedOut])
   clearTimeout(timer)
-  return test.claimed.id
+  return testEvent.claimed.id
 }
 
-interface ClaimedTest {
+interface ClaimedTestEvent {
   readonly claimed: ClaimedDelivery
   readonly startBefore: Date
 }
@@ -64,12 +64,12 @@ interface ClaimedTest {
  * Records the delivery as claimed, so that no worker claims it, and with only one attempt left in the retry schedule,
  * so that it is not retried.
  */
-async function recordTest(
+async function recordTestEvent(
   endpoint: WebhookEndpointRow,
   type: string,
-  { database, webhooks }: Pick<TestDeps, 'database' | 'webhooks'>,
+  { database, webhooks }: Pick<TestEventDeps, 'database' | 'webhooks'>,
   actionContext: ActionContext,
-): Promise<ClaimedTest> {
+): Promise<ClaimedTestEvent> {
   if (!isEventType(type)) {
     const detail = `${type} is not an event type.`
     throw enteredValuesProblem([{ pointer: '/type', code: 'unknown_event_type', detail }])
@@ -106,7 +106,7 @@ async function recordTest(
 const noJitter = () => 0.5
 
 async function deliver(
-  { claimed, startBefore }: ClaimedTest,
+  { claimed, startBefore }: ClaimedTestEvent,
   database: Database,
   webhooks: WebhookServices,
 ): Promise<void> {
