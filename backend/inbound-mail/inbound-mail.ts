@@ -13,7 +13,9 @@ export interface InboundMail {
   readonly content:
     | { readonly kind: 'bounce'; readonly bounce: Bounce }
     | { readonly kind: 'reply'; readonly subject: string; readonly text: string }
-    | { readonly kind: 'delay' | 'delivery' | 'complaint' | 'auto_reply' | 'unknown' }
+    | { readonly kind: 'delay' | 'delivery' | 'complaint' | 'auto_reply' }
+    /** `isRelayed`: a mail server passed our mail on to another one, which sends no reports. */
+    | { readonly kind: 'unknown'; readonly isRelayed?: true }
   /** The ids of our messages and notices, and the Message-IDs in `<>`, to which the mail refers. */
   readonly references: readonly string[]
   /** The sender that the mail states. It is not verified. */
@@ -126,8 +128,9 @@ function readDeliveryStatus(report: string, notification: string): InboundMail['
     // The mail reached an address that forwards it to several others.
     case 'expanded':
       return { kind: 'delivery' }
+    case 'relayed':
+      return { kind: 'unknown', isRelayed: true }
     default:
-      // E.g. `relayed`: the mail was passed on to a server that sends no reports.
       return { kind: 'unknown' }
   }
 }

@@ -12,10 +12,11 @@ import type {
   Transaction,
 } from '../database/tables.ts'
 import { suppressAddress } from '../debtors/contactability.ts'
-import { lockDebtor } from '../debtors/debtors.ts'
+import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { recordBouncedNotice } from '../mail/outbox.ts'
 import { changeMessage } from '../messages/lifecycle.ts'
 import { type Bounce, bounceMessage } from '../reminders/sending/bounces.ts'
+import { markSent } from '../reminders/sending/mark-sent.ts'
 import type { InboundMail } from './inbound-mail.ts'
 import { recordReply } from './replies.ts'
 
@@ -90,6 +91,12 @@ async function applyToMessage(
     case 'delivery':
       await markDelivered(tx, message, now)
       break
+    case 'delay':
+      await markSentIfUnknown(tx, message, now)
+      break
+    case 'unknown':
+      if (content.isRelayed) await markSentIfUnknown(tx, message, now)
+      break
     case 'complaint':
       await suppressRecipient(tx, message, now)
       break
@@ -151,6 +158,24 @@ async function markDelivered(tx: Transaction, message: MessageRow, now: Date): P
       .where('id', '=', message.id)
       .execute()
   }
+  await markSentIfUnknown(tx, { ...message, delivered_at }, now)
+}
+
+/**
+ * If the message waits to be sent again, because the outcome of its hand-over is unknown, marks it as sent: a report
+ * about it proves that the mail server had accepted it. After a soft bounce, the message must be sent again.
+ */
+async function markSentIfUnknown(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
+  if (message.status !== 'queued' || message.soft_bounces > 0) return
+  const reminder = await tx
+    .selectFrom('reminders')
+    .selectAll()
+    .where('message_id', '=', message.id)
+    .where('unknown_outcomes', '>', 0)
+    .executeTakeFirst()
+  if (reminder === undefined) return
+  await markSent(tx, message, reminder, null, now)
+  await replanDebtor(tx, message.account_id, message.debtor_id, now)
 }
 
 async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date): Promise<void> {

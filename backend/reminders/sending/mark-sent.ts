@@ -38,7 +38,10 @@ export async function markSent(
     provider_message_id: providerMessageId,
   } as const
   const sent = await changeMessage(tx, message, change, null, now)
-  if (sent.delivered_at !== null) await changeMessage(tx, sent, { status: 'delivered' }, null, now)
+  const { delivered_at } = sent
+  if (delivered_at !== null) {
+    await changeMessage(tx, sent, { status: 'delivered', delivered_at }, null, now)
+  }
   const byStage = Map.groupBy(readFacts(reminder.facts).invoices, ({ stage }) => stage)
   for (const [stage, invoices] of byStage) {
     const ids = invoices.map(({ id }) => id)

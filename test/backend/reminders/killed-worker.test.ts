@@ -265,6 +265,33 @@ for (const result of [
   )
 }
 
+t.test('a report proves that a message with an unknown outcome was sent', async (t) => {
+  // Regression: these reports were ignored, and the customer got the message twice.
+  for (const [action, status, expected] of [
+    ['delivered', '2.1.5', 'delivered'],
+    ['relayed', '2.0.0', 'sent'],
+    ['delayed', '4.4.1', 'sent'],
+  ] as const) {
+    const engine = await startEngine(t)
+    await engine.createInvoice('2026-11-19')
+    await engine.plan(MORNING)
+    const handOver = await crashAfterSendCheck(engine)
+    const { messageId } = handOver
+    const unknown = { outcome: 'unknown', detail: 'the connection was lost' } as const
+    await engine.testAccount.backend.database.transaction((tx) =>
+      recordHandOverResult(tx, handOver, unknown, engine.testAccount.backend.now),
+    )
+    t.strictSame(await engine.messageLog(), ['friendly:queued'])
+    await engine.service.post(deliveryReport({ messageId, action, status }))
+    t.strictSame(await engine.messageLog(), [`friendly:${expected}`])
+    await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 0, 'it is not sent again')
+    const { data } = await engine.testAccount.read('/api/v1/messages')
+    const delivered_at = action === 'delivered' ? MORNING : null
+    matches(t, data, [{ status: expected, sent_at: MORNING, delivery: { delivered_at } }])
+  }
+})
+
 t.test('a delivered message is not sent again if its worker was killed', async (t) => {
   // Regression: the report of delivery was ignored, and the debtor got the message twice.
   const engine = await startEngine(t)
