@@ -145,19 +145,27 @@ async function recordEvents(tx: Transaction, before: DebtorRow, debtor: DebtorRo
   const { id, account_id: accountId } = debtor
   const render = async (row: DebtorRow, today: string) =>
     renderDebtor(row, (await readBalances(tx, accountId, [id], today)).get(id) ?? [])
-  const record = (type: EventType, former: Partial<DebtorRow>) => {
+  const { status, chasing_status, chasing_until, contactability_email } = before
+  const { updated_at, revision } = before
+  const former: DebtorRow = {
+    ...debtor,
+    ...{ status, chasing_status, chasing_until, contactability_email, updated_at, revision },
+    // A user may have mentioned the customer in the reason of a pause.
+    chasing_reason: null,
+    erased_at: null,
+  }
+  const record = (type: EventType) => {
     const event = {
       accountId,
       type,
       subjectId: id,
       render: (today: string) => render(debtor, today),
-      renderBefore: (today: string) => render({ ...debtor, ...former }, today),
+      renderBefore: (today: string) => render(former, today),
     }
     return recordEvent(tx, event, now)
   }
-  const { status, chasing_status, contactability_email } = before
-  await record('debtor.updated', { status, chasing_status, erased_at: null })
+  await record('debtor.updated')
   if (contactability_email !== debtor.contactability_email) {
-    await record('debtor.contactability_changed', { contactability_email })
+    await record('debtor.contactability_changed')
   }
 }

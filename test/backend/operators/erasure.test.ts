@@ -332,12 +332,19 @@ t.test('an erasure is audited and reported as an event, without the personal dat
     events.map(({ type }) => type),
     ['debtor.updated', 'debtor.contactability_changed'],
   )
-  matches(t, JSON.parse(events[0]?.body ?? ''), {
-    data: {
-      object: { id: debtor.id, name: '[erased]', status: 'archived' },
-      previous: { status: 'active', erased_at: null, chasing: { status: 'active' } },
-    },
-  })
+  for (const { body } of events) {
+    const { object, previous } = JSON.parse(body).data
+    matches(t, object, { id: debtor.id, name: '[erased]', status: 'archived', revision: 2 })
+    // Regression: chasing had the previous status but the new reason, `erased`, and half of the members were missing.
+    t.strictSame(previous, {
+      status: 'active',
+      contactability: { email: 'ok' },
+      chasing: { status: 'active', reason: null, until: null },
+      erased_at: null,
+      updated_at: debtor.updated_at,
+      revision: 1,
+    })
+  }
   t.notMatch(JSON.stringify(events), CANARY)
 })
 
