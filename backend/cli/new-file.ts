@@ -1,7 +1,6 @@
 /**
  * Creates the file of a backup or an export. The file gets its name only once it is complete and on the disk: until
- * then, it is in a directory of its own, whose name ends with `.partial`. A thread of this process may create a file
- * while a signal ends the process. Nothing can be created in a directory that has been removed, so no file remains.
+ * then, it is in a directory of its own, whose name ends with `.partial`.
  */
 import { randomUUID } from 'node:crypto'
 import {
@@ -53,10 +52,10 @@ export async function createFile(
 ): Promise<number> {
   if (existsSync(path)) throw new Error(`${path} already exists. Name a file that does not exist.`)
   // The name is unique. With a common name, one run could rename a file that another run is still writing.
-  const directory = `${path}.${process.pid}@${hostname()}.${randomUUID()}.partial`
+  const directory = path + suffixOfIncomplete()
   const incomplete = join(directory, basename(path))
   removeAbandoned(dirname(path), stderr)
-  const stopListening = removeOnSignal(directory)
+  const stopListening = removeOnSignal(directory, path)
   try {
     mkdirSync(directory, { mode: 0o700 })
     closeSync(openSync(incomplete, 'wx', 0o600))
@@ -70,6 +69,10 @@ export async function createFile(
     remove(directory)
     stopListening()
   }
+}
+
+function suffixOfIncomplete(): string {
+  return `.${process.pid}@${hostname()}.${randomUUID()}.partial`
 }
 
 function removeAbandoned(directory: string, stderr: Writable): void {
@@ -112,11 +115,16 @@ function isAbandoned(path: string, { pid, host }: Partial<Record<string, string>
   return times.length > 0 && Math.max(...times) < Date.now() - ABANDONED_MS
 }
 
-/** Removes the directory if a signal ends the process, until the returned function is called. */
-function removeOnSignal(path: string): () => void {
+/**
+ * Removes the directory with the incomplete file of `path` if a signal ends the process, until the returned function is
+ * called. The directory is renamed first: otherwise, a thread of SQLite could create a file in it again.
+ */
+function removeOnSignal(directory: string, path: string): () => void {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
   function onSignal(signal: NodeJS.Signals): void {
-    remove(path)
+    const renamed = path + suffixOfIncomplete()
+    renameSync(directory, renamed)
+    remove(renamed)
     stopListening()
     process.kill(process.pid, signal)
   }
@@ -128,9 +136,7 @@ function removeOnSignal(path: string): () => void {
 }
 
 function remove(path: string): void {
-  // Removing a directory fails, and is repeated, if a file is created in it meanwhile.
-  const options = { force: true, recursive: true, maxRetries: 5 }
-  for (const suffix of SUFFIXES) rmSync(path + suffix, options)
+  for (const suffix of SUFFIXES) rmSync(path + suffix, { force: true, recursive: true })
 }
 
 /**
