@@ -20,7 +20,7 @@ export async function removeStaleSocket(path: string): Promise<void> {
   await unlink(path)
 }
 
-/** Lets the group of a new socket connect. Until then, only the socket's owner can connect. */
+/** Lets the group of a new socket connect. With the usual umask (022), only the socket's owner could connect. */
 export async function openSocketToGroup(path: string): Promise<void> {
   await chmod(path, SOCKET_MODE)
 }

@@ -11,9 +11,9 @@
  */
 const FORMULA_STARTS = /(?<=^|;\s*)(?='*[=+\-@\t\r＝＋－＠])/g
 /**
- * Matches the apostrophes that `escapeFormulas` has added. The lookbehind comes after the apostrophe: at each of many
- * spaces in a cell of an imported file, it would take quadratic time. `FORMULA_STARTS` may look behind at every
- * position, because the texts that it searches are short.
+ * Matches the apostrophes that `escapeFormulas` has added. The lookbehind comes after the apostrophe, so that it runs
+ * only there. At every position, it would take quadratic time in a cell with many spaces, which an imported file may
+ * contain. `FORMULA_STARTS` may look behind at every position, because the texts that it searches are short.
  */
 const ESCAPES = /'(?<=(?:^|;\s*)')(?='*[=+\-@\t\r＝＋－＠])/g
 

@@ -18,8 +18,8 @@ export interface PlannedCounts {
 
 /**
  * Stores the import unless it exists already: each request of an import may be the first one that arrives. Also writes
- * to the audit log that a user imports the file, with what `remains` to be recorded. A large import takes several
- * requests, of which only the first writes an entry.
+ * an audit entry with the file and the counts in `remains`. A large import takes several requests, of which only the
+ * first writes an entry.
  */
 export async function startImport(
   tx: Transaction,

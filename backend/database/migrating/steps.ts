@@ -18,8 +18,8 @@ import { type Kysely, sql } from 'kysely'
 export interface Migration {
   readonly steps: readonly Step[]
   /**
-   * Only for a migration that removes columns or tables: the name of an earlier migration. Each program that contains
-   * the earlier migration no longer uses these columns or tables. Once the removal has begun, a program that contains
+   * Only for a migration that removes columns or tables: the name of an earlier migration. No program that contains
+   * the earlier migration uses these columns or tables. Once the removal has begun, a program that contains
    * neither migration refuses to start. If this is absent, any program may start.
    */
   readonly requires?: string
