@@ -10,7 +10,7 @@ import type { Reader, Transaction } from './database.ts'
 
 type Value = string | number | null
 
-/** Values by name. An array may have any length; each length has its own statement. */
+/** Values by name. An array may have any length; each length up to `ARRAY_LENGTH_MAX` has its own statement. */
 type Values = { readonly [name: string]: Value | readonly Value[] }
 
 type Db = Reader | Transaction
@@ -53,14 +53,21 @@ export function setDirectConnection(db: object, connection: DatabaseConnection):
 }
 
 /**
+ * Longer arrays are rare. A statement with such an array is compiled for each use, because clients determine the
+ * length, e.g. by the number of invoices that a payment pays. If the statements for all lengths were kept, they would
+ * use up the memory.
+ */
+const ARRAY_LENGTH_MAX = 100
+
+/**
  * Compiles a statement once and runs it with different values.
  *
  * A write that returns no rows may be sent without waiting for its result: if it fails, a later statement or
  * the transaction throws its error. A prepared write that violates a constraint is not undone alone, but ends
  * the transaction. Code that must catch a violation uses a statement that is not prepared.
  *
- * `build` is called once for each kind of connection and each combination of names and array lengths. It receives
- * placeholders instead of values, so it must not depend on the values.
+ * `build` is called once for each kind of connection and each combination of names and array lengths, except for long
+ * arrays. It receives placeholders instead of values, so it must not depend on the values.
  *
  *     const findNote = prepared((db: Reader, { id }: { id: string }) =>
  *       db.selectFrom('notes').selectAll().where('id', '=', id))
@@ -85,6 +92,7 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
   }
 
   return async (db, values) => {
+    if (hasLongArray(values)) return await run(db, build(db, values).compile())
     const statement = statementFor(db, values)
     const compiled: PreparedQuery<Row> = { ...withValues(statement, values), isPrepared: true }
     return await run(db, compiled)
@@ -157,6 +165,14 @@ function placeholdersOf<V>(entries: readonly (readonly [string, Values[string]])
 function valueAt(values: Values, { name, index }: Placeholder): Value | undefined {
   const value = values[name]
   return isList(value) ? value[index ?? 0] : value
+}
+
+function hasLongArray(values: Values): boolean {
+  for (const name in values) {
+    const value = values[name]
+    if (isList(value) && value.length > ARRAY_LENGTH_MAX) return true
+  }
+  return false
 }
 
 function isList(value: Values[string] | undefined): value is readonly Value[] {

@@ -70,10 +70,8 @@ export async function replanInvoices(
     .where('account_id', '=', accountId)
     .where('message_id', 'in', cancelledMessageIds)
     .execute()
-  const invoiceIds = messageInvoices.map((row) => row.invoice_id)
-  const idsToReplan = new Set(
-    invoiceIds.filter((invoiceId) => !excludedInvoiceIds.includes(invoiceId)),
-  )
+  const invoiceIds = new Set(messageInvoices.map((row) => row.invoice_id))
+  const idsToReplan = invoiceIds.difference(new Set(excludedInvoiceIds))
   if (idsToReplan.size === 0) return
   const debtor = await lockDebtor(tx, accountId, id)
   if (debtor !== undefined) await planDebtors(tx, [debtor], now, idsToReplan)

@@ -1,6 +1,8 @@
 // Behavior that SQLite and PostgreSQL share. write-queue.test.ts tests the single writer of SQLite.
 import t from 'tap'
 import { ConstraintViolation } from '../../../backend/database/constraint-violation.ts'
+import type { Reader } from '../../../backend/database/database.ts'
+import { prepared } from '../../../backend/database/prepared.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { insertRow, openTestDatabase, readRowIds } from '../../fixtures/service/database.ts'
 
@@ -141,5 +143,27 @@ t.test('waiting transactions of different accounts take turns', async (t) => {
   for (const name of ['a', 'b', 'own work']) {
     const own = begun.filter((id) => id.startsWith(name))
     t.strictSame(own, own.toSorted(), `those of ${name} begin in their order`)
+  }
+})
+
+// Regression: a statement was kept for each length of an array, e.g. for each number of invoices that payments paid.
+t.test('only prepared statements with short arrays are kept', async (t) => {
+  const database = await openTestDatabase(t)
+  await database.transaction((tx) => insertRow(tx, 'id7'))
+  let built = 0
+  const findRows = prepared((db: Reader, { ids }: { ids: readonly string[] }) => {
+    built++
+    return db.selectFrom('audit_log').select('id').where('id', 'in', ids)
+  })
+  const uses = [
+    { length: 100, statements: 1 },
+    { length: 100, statements: 1 },
+    { length: 101, statements: 2 },
+    { length: 101, statements: 3 },
+  ]
+  for (const { length, statements } of uses) {
+    const ids = Array.from({ length }, (_, n) => `id${n}`)
+    t.strictSame(await findRows(database.read, { ids }), [{ id: 'id7' }])
+    t.equal(built, statements)
   }
 })
