@@ -3,6 +3,8 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { setReplyAddress } from '../../../backend/accounts/reply-address.ts'
+import { revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
+import { recordKeyExpiry } from '../../../backend/api-keys/key-expiry.ts'
 import { recordNotice } from '../../../backend/mail/notices.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type MailService, startMailService } from '../../fixtures/reminders/mail-service.ts'
@@ -10,6 +12,8 @@ import { deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
 import { startSmtpServer } from '../../fixtures/servers/smtp.ts'
 import { createUserIn, logIn } from '../../fixtures/service/settings.ts'
 import { until } from '../../fixtures/service/until.ts'
+
+const DAY_MS = 24 * 3_600_000
 
 async function logInAdmin({ testAccount: { backend }, accountId }: MailService) {
   await createUserIn(backend, accountId, 'ada@acme.nl', 'admin')
@@ -90,6 +94,31 @@ t.test('an invitation that is withdrawn before it is sent is not mailed', async 
   t.equal(smtp.connections(), 0)
   matches(t, await outboxOf(service), [{ status: 'failed', run_at: null }])
 })
+
+t.test(
+  'Admins get a mail about a key that expires soon, unless it was revoked meanwhile',
+  async (t) => {
+    const smtp = await startSmtpServer(t)
+    const service = await startMailService(t, smtp.url)
+    const { accountId } = service
+    const { backend } = service.testAccount
+    const { database, now } = backend
+    await logInAdmin(service)
+    const expiresAt = new Date(now.getTime() + 14 * DAY_MS + 1)
+    const { row } = await backend.issueKey(accountId, { name: 'ERP', expiresAt })
+    const revoked = await backend.issueKey(accountId, { name: 'Old', expiresAt })
+    await recordKeyExpiry(database, new Date(now.getTime() + 1))
+    await database.transaction((tx) => revokeApiKey(tx, revoked.row.id, { actor: OPERATOR, now }))
+    await service.sendNotices()
+    const about = smtp.mails.filter(({ mail }) => /expires soon/.test(String(mail.subject)))
+    t.equal(about.length, 1)
+    matches(t, about, [{ to: ['ada@acme.nl'], mail: { subject: 'The API key ERP expires soon' } }])
+    const [{ mail } = { mail: undefined }] = about
+    matches(t, mail?.text, containing(`The key ERP (${row.prefix}) expires on `))
+    matches(t, mail?.text, containing('It was never used.'))
+    matches(t, mail?.text, containing(`https://receivables.test/settings/api-keys/${row.id}`))
+  },
+)
 
 t.test('without a mail server, the link is shown and nothing is mailed', async (t) => {
   const service = await startMailService(t)
