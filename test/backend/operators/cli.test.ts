@@ -99,6 +99,45 @@ t.test('a user can log in with the given password', async (t) => {
   t.ok(await canLogIn(t, url, 'ada@example.org'))
 })
 
+t.test('the second factors of a user who has lost them are removed', async (t) => {
+  const { url, json, run } = await prepareCli(t)
+  const account = await json('accounts', 'create', '--name', 'Acme')
+  const create = ['users', 'create', '--account', account.id, '--email', 'ada@acme.example']
+  const { id } = await json(...create, '--role', 'admin', '--password', PASSWORD)
+  const database = await openTestDatabase(t, { url })
+  const created_at = '2026-11-21T10:15:00.000Z'
+  const passkey = { account_id: account.id, user_id: id, name: 'Laptop', public_key: 'x' }
+  await database.transaction(async (tx) => {
+    const app = { totp_secret: 'x', totp_enabled_at: created_at }
+    await tx.updateTable('users').set(app).where('id', '=', id).execute()
+    const code = { user_id: id, code_hash: 'x', created_at, used_at: null }
+    await tx.insertInto('recovery_codes').values(code).execute()
+    const rows = ['1', '2'].map((n) => ({
+      ...{ ...passkey, id: `psk_${n}`, credential_id: n, sign_count: 0, transports: '[]' },
+      ...{ created_at, last_used_at: null },
+    }))
+    await tx.insertInto('passkeys').values(rows).execute()
+  })
+  matches(t, await run('users', 'disable-second-factor', 'Ada@acme.example'), {
+    code: 0,
+    stdout: 'ada@acme.example now logs in with the password alone.\n',
+  })
+  const { read } = database
+  t.strictSame(await read.selectFrom('passkeys').select('id').execute(), [])
+  t.strictSame(await read.selectFrom('recovery_codes').select('user_id').execute(), [])
+  matches(t, await findUserByEmail(read, 'ada@acme.example'), {
+    ...{ totp_secret: null, totp_enabled_at: null },
+  })
+  const audit = await read.selectFrom('audit_log').select('action').orderBy('id').execute()
+  t.strictSame(
+    audit.slice(2).map(({ action }) => action),
+    ['user.second_factor_disabled', 'user.passkey_removed', 'user.passkey_removed'],
+  )
+  matches(t, await run('users', 'disable-second-factor', 'bob@acme.example'), {
+    ...{ code: 1, stderr: containing('There is no user') },
+  })
+})
+
 t.test('a password is read from standard input', async (t) => {
   // Regression: a password could only be passed as an option, which other users can see in the list of processes.
   const { directory, url, run, json } = await prepareCli(t)
