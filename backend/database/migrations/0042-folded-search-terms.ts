@@ -1,7 +1,7 @@
 /**
  * Search terms now contain `ss` for `ß`, `i` for the Turkish letters `İ` and `ı`, and no invisible characters. The
  * update makes the trigger of migration 0021 log the debtors whose texts contain these characters; the worker then
- * computes their search terms again.
+ * computes their search terms again. Migration 0045 is for the case that a worker of the previous version does this.
  */
 import { backfill } from '../migrating/steps.ts'
 
