@@ -231,6 +231,26 @@ t.test('after the app is lost, each recovery code can be used once', async (t) =
   }
 })
 
+t.test('new recovery codes replace the former ones', async (t) => {
+  const { ada, codeOf, recovery, enterPassword, enterCode } = await startWithFactor(t)
+  const replaced = await ada.send('POST', '/settings/two-factor/recovery-codes')
+  t.equal(replaced.status, 200)
+  const codes = replaced.json['recovery_codes'] as string[]
+  t.equal(new Set([...codes, ...recovery]).size, 20)
+  const statusOf = async (code = '') =>
+    (await enterCode(cookieOf(await enterPassword()), code)).status
+  t.equal(await statusOf(recovery[0]), 401)
+  t.equal(await statusOf(codes[0]), 200)
+  const enableAgain = { status: 409, json: { code: 'second_factor_conflict' } }
+  const enable = () => ada.send('POST', '/settings/two-factor/enable', { code: codeOf() })
+  matches(t, await enable(), enableAgain)
+  t.equal((await ada.send('POST', '/settings/two-factor/disable')).status, 204)
+  matches(t, await enable(), enableAgain)
+  t.equal((await ada.send('POST', '/settings/two-factor/recovery-codes')).status, 409)
+  t.equal((await enterPassword()).status, 200)
+  t.equal(await statusOf(codes[1]), 401, 'without a second factor, there is no code to enter')
+})
+
 t.test('a recovery code is accepted as other programs write it', async (t) => {
   // Regression: a code was wrong if a text processor, in which it was stored, had replaced its hyphens.
   const { recovery, enterPassword, enterCode } = await startWithFactor(t)
