@@ -276,73 +276,31 @@ const readInvoicesToSettle = prepared(
       .where('id', 'in', ids),
 )
 
-/** How many invoices `findOldestOpenInvoices` reads at a time. Most payments are for fewer. */
-const PORTION_MAX = 50
-
 /**
- * Returns open and partially paid invoices of a debtor in one currency, the oldest due date first: as many as are
- * needed for `amount`, or all if less is due on all of them. A debtor may have thousands of them, and reading all for
- * each payment would block the process. Their lines are not read.
- */
-export async function findOldestOpenInvoices(
-  reader: Reader,
-  accountId: string,
-  debtorId: string,
-  currency: string,
-  amount: number,
-): Promise<InvoiceRowWithOptionalLines[]> {
-  const invoices: InvoiceRowWithOptionalLines[] = []
-  let due = 0
-  for (;;) {
-    const last = invoices.at(-1)
-    const portion = await selectOpenInvoices(reader, accountId, debtorId, currency)
-      .where((eb) =>
-        eb.and(
-          last === undefined ? [] : [sql<SqlBool>`(due_date, id) > (${last.due_date}, ${last.id})`],
-        ),
-      )
-      .orderBy('due_date')
-      .orderBy('id')
-      .limit(PORTION_MAX)
-      .execute()
-    invoices.push(...portion)
-    due += portion.reduce((sum, invoice) => sum + Number(invoice.amount_due), 0)
-    if (portion.length < PORTION_MAX || due >= amount) return invoices
-  }
-}
-
-/**
- * Returns at most `max` open and partially paid invoices of a debtor in one currency, the oldest due date first. The
- * invoice `firstId` precedes all others. Their lines are not read.
+ * Returns at most `max` open and partially paid invoices of a debtor in one currency, the oldest due date first. A
+ * debtor may have thousands of them, and reading all would block the process. The invoice `firstId` precedes all
+ * others. Their lines are not read.
  */
 export async function listOpenInvoices(
   reader: Reader,
   accountId: string,
   debtorId: string,
   currency: string,
-  { max, firstId = '' }: { readonly max: number; readonly firstId?: string | undefined },
+  { max, firstId }: { readonly max: number; readonly firstId?: string | undefined },
 ): Promise<InvoiceRowWithOptionalLines[]> {
-  return await selectOpenInvoices(reader, accountId, debtorId, currency)
-    .orderBy(sql`id = ${firstId}`, 'desc')
-    .orderBy('due_date')
-    .orderBy('id')
-    .limit(max)
-    .execute()
-}
-
-function selectOpenInvoices(reader: Reader, accountId: string, debtorId: string, currency: string) {
-  return (
-    reader
-      .selectFrom('invoices')
-      .select(COLUMNS_WITHOUT_LINES)
-      .select(sql<null>`null`.as('line_items'))
-      // `UNINDEXED_ACCOUNT_ID` keeps the database from using an index by account, with which it would read all invoices
-      // of the account. It then uses the index of the debtor's open invoices.
-      .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
-      .where('debtor_id', '=', debtorId)
-      .where('currency', '=', currency)
-      .where(IS_OPEN)
-  )
+  const open = reader
+    .selectFrom('invoices')
+    .select(COLUMNS_WITHOUT_LINES)
+    .select(sql<null>`null`.as('line_items'))
+    // `UNINDEXED_ACCOUNT_ID` keeps the database from using an index by account, with which it would read all invoices
+    // of the account. It then uses the index of the debtor's open invoices.
+    .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
+    .where('debtor_id', '=', debtorId)
+    .where('currency', '=', currency)
+    .where(IS_OPEN)
+  // With this order, the database must sort all open invoices of the debtor.
+  const ordered = firstId === undefined ? open : open.orderBy(sql`id = ${firstId}`, 'desc')
+  return await ordered.orderBy('due_date').orderBy('id').limit(max).execute()
 }
 
 /**

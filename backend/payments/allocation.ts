@@ -8,6 +8,9 @@ import { isPayable } from '../invoices/settlement.ts'
 import { byDueDate } from '../on-account/cover.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
 
+/** The maximum number of invoices that a payment pays, as in the API document. Its other money is on account. */
+export const ALLOCATIONS_MAX = 100
+
 /** An invoice that the request names, and the amount to be allocated to it. */
 export interface TargetInvoice {
   /** The JSON pointer of the object in the body that names the invoice; empty if this is the whole body. */
@@ -56,8 +59,8 @@ export function allocate(
 
 /**
  * Allocates the part of the payment that is not in `shares` to open invoices, the oldest due date first. `open`
- * contains the oldest open invoices of the debtor in the payment's currency: as many as the amount of the whole payment
- * needs, or all. Returns all shares of the payment: if an invoice already has a share, this share is increased.
+ * contains the oldest `ALLOCATIONS_MAX` open invoices of the debtor in the payment's currency, or all if there are fewer.
+ * Returns all shares of the payment: if an invoice already has a share, this share is increased.
  */
 export function applyOldestFirst(
   payment: Pick<PaymentToAllocate, 'amount'>,
@@ -67,6 +70,7 @@ export function applyOldestFirst(
   const byId = new Map(shares.map((share) => [share.invoice.id, share]))
   let remaining = shares.reduce((rest, { amount }) => rest - amount, payment.amount)
   for (const invoice of open.toSorted(byDueDate)) {
+    if (byId.size === ALLOCATIONS_MAX && !byId.has(invoice.id)) continue
     const allocated = byId.get(invoice.id)?.amount ?? 0
     const increase = Math.min(remaining, invoice.amount_due - allocated)
     if (increase <= 0) continue

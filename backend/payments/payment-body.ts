@@ -12,6 +12,7 @@ import {
   oneOf,
   text,
 } from '../validation/fields.ts'
+import { ALLOCATIONS_MAX } from './allocation.ts'
 import type { NewPayment, PaymentTarget } from './payments.ts'
 
 export interface PaymentBody {
@@ -52,7 +53,7 @@ export const paymentBody = object<PaymentBody>({
   allocations: optional(
     list(
       object<AllocationBody>({ invoice_id: required(objectId), amount: requiredNotNull(amount) }),
-      { max: 100 },
+      { max: ALLOCATIONS_MAX },
     ),
   ),
   debtor_id: optional(objectId),

@@ -13,13 +13,13 @@ import type { AllocationRow, DebtorRow, PaymentRow } from '../database/tables.ts
 import { together } from '../database/together.ts'
 import { debtorExists, touchDebtor, touchDebtorOfInvoice } from '../debtors/debtors.ts'
 import { prefetchEndpoints, recordEvent } from '../events/events.ts'
-import { findOldestOpenInvoices } from '../invoices/invoices.ts'
+import { listOpenInvoices } from '../invoices/invoices.ts'
 import { findUnsentMessages, type UnsentMessage } from '../messages/cancel-messages.ts'
 import { replanInvoices } from '../reminders/planning/planning.ts'
 import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop-covered-reminders.ts'
 import { insertWithUniqueExternalId, rejectTakenExternalId } from '../validation/external-id.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
-import { allocate, applyOldestFirst, type Share } from './allocation.ts'
+import { ALLOCATIONS_MAX, allocate, applyOldestFirst, type Share } from './allocation.ts'
 import { renderPayment } from './representation.ts'
 import { effectsOf, settleAndStopReminders } from './settle-and-stop-reminders.ts'
 import {
@@ -207,7 +207,9 @@ async function readRequestedShares(
     if (exists) {
       const open =
         target.kind === 'oldest_first'
-          ? await findOldestOpenInvoices(tx, accountId, debtorId, input.currency, input.amount)
+          ? await listOpenInvoices(tx, accountId, debtorId, input.currency, {
+              max: ALLOCATIONS_MAX,
+            })
           : []
       return { debtorId, shares: applyOldestFirst(input, [], open) }
     }
@@ -242,7 +244,9 @@ async function allocateRest(
   if (ignoresApplyCredit) return shares
   if (shares.reduce((rest, share) => rest - share.amount, amount) === 0) return shares
   if ((applyCredit ?? (await readApplyCredit(tx, accountId))) === 'manual') return shares
-  const open = await findOldestOpenInvoices(tx, accountId, id, currency, amount)
+  const open = await listOpenInvoices(tx, accountId, id, currency, {
+    max: ALLOCATIONS_MAX,
+  })
   return applyOldestFirst({ amount }, shares, open)
 }
 

@@ -17,7 +17,7 @@ import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { amount as amountRule } from '../validation/fields.ts'
 import { check, Rejection } from '../validation/rejections.ts'
-import { allocate, type Share } from './allocation.ts'
+import { ALLOCATIONS_MAX, allocate, type Share } from './allocation.ts'
 import { lockUnreversedPayment } from './locked-payment.ts'
 import { type Allocation, readAllocations } from './payment-list.ts'
 import { renderPayment } from './representation.ts'
@@ -34,7 +34,7 @@ export interface Reallocated {
  * Allocates the payment's money on account to invoices of its debtor and currency, at most the amount due on each.
  * Throws `not_found`, `payment_already_reversed`, `allocation_exceeds_payment` if the sum exceeds this money,
  * `invoice_not_found`, `invoice_not_payable`, `currency_mismatch`, `payment_exceeds_balance`, and `validation_failed`,
- * e.g. for an amount that is not a positive integer.
+ * e.g. for an amount that is not a positive integer, or for too many invoices.
  */
 export async function allocatePayment(
   tx: Transaction,
@@ -45,6 +45,8 @@ export async function allocatePayment(
 ): Promise<Reallocated> {
   const payment = await lockUnreversedPayment(tx, accountId, id)
   const shares = await checkShares(tx, payment, requested)
+  const before = (await readAllocations(tx, accountId, [id])).get(id) ?? []
+  rejectTooManyAllocations(before, shares)
   const debtor = { id: payment.debtor_id, account_id: accountId }
   const sum = shares.reduce((total, { amount }) => total + amount, 0)
   await recordAudit(tx, actionContext, {
@@ -66,7 +68,6 @@ export async function allocatePayment(
     actionContext.now,
     detail,
   )
-  const before = (await readAllocations(tx, accountId, [id])).get(id) ?? []
   await addAllocations(tx, payment, shares)
   const changed = await changeUnapplied(tx, payment, -sum, before, actionContext.now)
   const cancelledMessageIds = stopped.flatMap((each) => each.cancelledIds)
@@ -138,6 +139,14 @@ async function checkShares(
   const targets = await readTargetInvoices(tx, payment.account_id, requested)
   // The error for a surplus must not offer `allow_overpayment`, which this operation does not accept.
   return allocate({ ...payment, allowOverpayment: undefined }, targets, payment.debtor_id)
+}
+
+/** Throws `validation_failed` if the payment would have more than `ALLOCATIONS_MAX` allocations. */
+function rejectTooManyAllocations(before: readonly Allocation[], shares: readonly Share[]): void {
+  const ids = [...before.map((row) => row.invoice_id), ...shares.map(({ invoice }) => invoice.id)]
+  if (new Set(ids).size <= ALLOCATIONS_MAX) return
+  const detail = `A payment can be allocated to at most ${ALLOCATIONS_MAX} invoices. This one is allocated to ${before.length} already.`
+  throw fieldErrorsProblem([{ pointer: '/allocations', code: 'too_long', detail }])
 }
 
 /** Throws `validation_failed`. */

@@ -271,6 +271,25 @@ t.test(
   },
 )
 
+t.test('a payment is allocated to at most 100 invoices', async (t) => {
+  const ledger = await openLedger(t)
+  const invoices: Json[] = []
+  for (let n = 0; n < 101; n++) invoices.push(await ledger.createInvoice({ amount: 100 }))
+  const { id } = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 20_000 })
+  const [first, ...others] = invoices.map((invoice) => [invoice, 50] as const)
+  const [last] = others.slice(-1)
+  if (first === undefined || last === undefined) throw new Error('There are no invoices')
+  await ledger.allocate(id, first, ...others.slice(0, -1))
+  await rejectsWith(t, ledger.allocate(id, last), {
+    code: 'validation_failed',
+    members: { errors: [{ pointer: '/allocations', code: 'too_long' }] },
+  })
+  await ledger.allocate(id, first)
+  const { allocations, unapplied_amount } = await ledger.payment(id)
+  t.equal(allocations.length, 100)
+  t.equal(unapplied_amount, 20_000 - 101 * 50)
+})
+
 t.test('a debtor shows when a payment of it was last changed', async (t) => {
   const ledger = await openLedger(t)
   const { testAccount, debtor } = ledger
