@@ -95,8 +95,8 @@ export async function changeChasingSettings(
   // checked immediately, so that no person approves them in vain. Other messages are checked when they are due.
   if (settings.chaseFrom !== before.chaseFrom)
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
-  // The send check of messages that are ready to send runs immediately. It sends each message, or postpones the message
-  // according to the new holidays.
+  // The send check of messages that are ready to send runs immediately. It lets each message be sent, unless something
+  // blocks the message, or postpones it according to the new holidays.
   if (`${settings.holidays}` !== `${before.holidays}`)
     await rescheduleMessagesReadyToSend(tx, accountId, actionContext.now)
   await recordAudit(tx, actionContext, {
@@ -156,7 +156,7 @@ function checkSettings(
   const isLadderUnchanged = STAGES.every((stage) => ladder[stage] === stored[stage])
   const errors = [...(isLadderUnchanged ? [] : findLadderErrors(ladder)), ...dateErrors]
   if (errors.length > 0) throw fieldErrorsProblem(errors)
-  // The stages always have this order, because `changesOf` compares JSON.
+  // The stages are put into this order, so that `changesOf`, which compares JSON, finds no change in an equal ladder.
   const { courtesy, friendly, reminder, firm, final } = ladder
   return {
     ladder: { courtesy, friendly, reminder, firm, final },

@@ -23,7 +23,7 @@ export function rescheduleUnapprovedMessages(
 
 /**
  * Reschedules the messages that need no further decision and wait for their time, for one debtor or all debtors. The
- * send check sends them or schedules them for a later time, according to the current settings.
+ * send check lets them be sent, or schedules them for a later time, according to the current settings.
  */
 export function rescheduleMessagesReadyToSend(
   tx: Transaction,

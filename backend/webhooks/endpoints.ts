@@ -26,7 +26,7 @@ const OVERLAP_MS = 24 * 3_600_000
 
 /**
  * The values of an endpoint that has not failed recently, and to which deliveries may be sent immediately. While its
- * receiver is overloaded or has requested a delay, nothing is sent before the time in `hold_until`.
+ * receiver is overloaded or unavailable, nothing is sent before the time in `hold_until`.
  */
 const NO_FAILURES_OR_DELAY = { failing_since: null, hold_until: null }
 

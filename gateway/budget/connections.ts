@@ -1,9 +1,9 @@
 /**
  * The set of client connections, with a total limit, a limit per client, and a limit on TLS handshakes. When
- * a new connection exceeds a limit, connections without a call in progress are closed: those of the client that
- * reached its limit, or else those of the clients that have the most. If none can be closed, the new connection
- * is refused. A client that opens thousands of connections therefore loses its own connections, and no other client
- * loses any.
+ * a new connection exceeds a limit, connections without a call in progress are closed. At the limit per client, these
+ * are connections of this client; at the other two limits, connections of the clients that have the most. If none can
+ * be closed, the new connection is refused. A client that opens thousands of connections and leaves them idle therefore
+ * loses its own, and clients with less than half as many lose none.
  */
 import type { Client } from './clients.ts'
 

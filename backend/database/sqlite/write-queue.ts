@@ -7,7 +7,8 @@
  * COMMIT, not even a rejected one, because the reason for the rejection may depend on a write of the group.
  *
  * Each statement of a job waits for a turn of the event loop, and a turn takes longer the more reads it serves.
- * Readers are therefore paused while jobs run; the reads that arrived meanwhile run during the COMMIT.
+ * Readers are therefore paused while jobs run, but not for long (`PAUSE_MS_MAX` in readers.ts). The reads that arrived
+ * meanwhile usually run during the COMMIT.
  */
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -29,7 +30,10 @@ const GROUP_MAX = 64
 /** After this time, a group starts no more jobs, so that reads and finished jobs do not wait long for it. */
 const GROUP_MS_MAX = 50
 
-/** A job that takes longer than this is slow. Jobs that run at the same time should not take longer together. */
+/**
+ * A job that takes longer than this is slow. Jobs run at the same time only if the sum of the times that they are
+ * expected to take is at most this.
+ */
 const SLOW_MS = 20
 
 /**
@@ -38,7 +42,9 @@ const SLOW_MS = 20
  */
 const CONCURRENT_MAX = 32
 
-/** How long a job is expected to take if no job of its account has ended yet: eight of these run at the same time. */
+/**
+ * How long a job is expected to take if no job of its account has ended yet. Eight such jobs may run at the same time.
+ */
 const JOB_MS_INITIAL = SLOW_MS / 8
 
 /** The maximum number of accounts in `#jobMs`. */
@@ -232,8 +238,9 @@ export class WriteQueue {
 
   /**
    * Removes and returns the next job; undefined if there is none or `isAccepted` rejects it. `before` is the last job
-   * of the group, whose response waits until the returned job has ended. A job of another account is therefore not
-   * returned if it is probably slow.
+   * of the group so far. Its caller gets no response before the returned job has ended and the group is committed. If
+   * the returned job belonged to another account and were slow, this account would therefore delay the other one: a job
+   * that is probably slow is not returned then.
    */
   #takeOne(
     before: QueuedJob | undefined,
@@ -260,9 +267,9 @@ export class WriteQueue {
   #recordDurations(outcomes: readonly JobOutcome<QueuedJob>[]): void {
     for (const [key, ofAccount] of Map.groupBy(outcomes, ({ job }) => keyOf(job.accountId))) {
       const mean = ofAccount.reduce((sum, { ms }) => sum + ms, 0) / ofAccount.length
-      // Jobs that ran at the same time are each assigned a share of the time, so a slow job among many looks fast. An
-      // expected time below `JOB_MS_INITIAL` therefore falls only so far that at most twice as many jobs will run
-      // together next time.
+      // Jobs that run at the same time share the time, so a slow job among many looks fast. The expected time therefore
+      // has a lower limit, with which at most twice as many jobs will run together next time as now. The limit is never
+      // above `JOB_MS_INITIAL` or the previous expected time.
       const previous = this.#jobMs.get(key) ?? JOB_MS_INITIAL
       const min = Math.min(JOB_MS_INITIAL, previous, SLOW_MS / (2 * outcomes.length))
       this.#jobMs.set(key, Math.max(mean, min))

@@ -16,7 +16,7 @@ export interface WebhookEndpointRow {
   disabled_reason: 'gone' | 'failing' | null
   /** The time of the first failed attempt since the last success; null if no attempt has failed since. */
   failing_since: string | null
-  /** Nothing is sent before this time, because the endpoint requested a delay or was overloaded. */
+  /** Nothing is sent before this time, because the endpoint responded with 429, 502, 503 or 504. */
   hold_until: string | null
   /** The current and the previous secret are encrypted. Until the previous secret expires, both sign. */
   secret: string
@@ -80,9 +80,9 @@ export interface WebhookAttemptRow {
   error: string | null
   /** A JSON object. */
   request_headers: string
-  /** A JSON object; null if there was no response, or if the debtor has been erased. */
+  /** A JSON object; null if there was no response, or if the debtor that the event is about was erased. */
   response_headers: string | null
-  /** The first 1 kB of the body. */
+  /** The first 1 kB of the body; null in the same cases. */
   response_body: string | null
 }
 

@@ -73,7 +73,7 @@ function renderSentences(effects: Effects): Html {
     ...(messagesCancelled === 0
       ? []
       : [
-          html`${plural(messagesCancelled, 'waiting reminder')} ${messagesCancelled === 1 ? 'is' : 'are'} cancelled. The next reminders are shown below.`,
+          html`${plural(messagesCancelled, 'waiting reminder')} ${messagesCancelled === 1 ? 'is' : 'are'} cancelled.${invoices.length > 0 && ' The next reminders about the invoices that change are shown below.'}`,
         ]),
     ...(messagesInFlight === 0
       ? []
