@@ -135,7 +135,7 @@ export async function prepareSchema(
     }
   } else if (!mayMigrate) {
     throw new Error(
-      'The database does not contain the tables of this service. Check DATABASE_URL and DATA_DIR, or, if the command got the database as an option, that option. If the database is new, start a backend first, or run: npm run -s cli -- migrate',
+      'The database does not contain the tables of this service. Check DATABASE_URL and DATA_DIR, or the option of this command for the database. If the database is new, start a backend first, or run: npm run -s cli -- migrate',
     )
   }
   return target.exclusively(async () => {

@@ -87,7 +87,7 @@ export async function restoreDebtor(
   return changeDebtor(tx, debtor, { status: 'active', ...ACTIVE_CHASING }, actionContext.now)
 }
 
-/** The reason for which chasing an archived debtor is stopped. */
+/** The stored reason why an archived debtor is not chased. */
 const REASON_ARCHIVED = 'archived'
 const ACTIVE_CHASING = {
   chasing_status: 'active',

@@ -12,16 +12,21 @@ const PERSONAL: Readonly<Record<string, Replacements>> = {
     tax_id: null,
     company_number: null,
     // A user may have mentioned the customer in the reason of a pause.
-    chasing: { nulled: 'reason' },
+    chasing: withNull('reason'),
     metadata: {},
   },
   invoice: { notes: null, payment_url: null, metadata: {} },
   payment: { reference: null, metadata: {} },
-  message: { to: null, subject: null, preview: null, suppression: { nulled: 'detail' } },
+  message: { to: null, subject: null, preview: null, suppression: withNull('detail') },
 }
 
-/** The value of each member after an erasure. `{ nulled: name }` sets only the member `name` of the value to null. */
+/** The value of each member after an erasure, or the result of `withNull`. */
 type Replacements = Members
+
+/** Replaces only one member of the value, by null. */
+function withNull(name: string): Members {
+  return { nulled: name }
+}
 
 /** Replaces the personal members of the object in a stored response. */
 export function responseWithoutPersonalData(text: string): string {
@@ -61,8 +66,9 @@ function rewrite(text: string, change: (members: Members) => Members): string {
 }
 
 /**
- * Returns a debtor unchanged if it was rendered after the erasure, because it then contains no personal data.
- * Replacing its members could make it differ from the response of the API. Other objects have no `erased_at`.
+ * Returns a debtor unchanged if it was rendered after the erasure, because it then contains no personal data. Replacing
+ * its members would also remove what is not personal, such as the reason `erased` of its pause. Other objects have no
+ * `erased_at`.
  */
 function scrub(kind: string, object: Members): Members {
   if (typeof object['erased_at'] === 'string') return object

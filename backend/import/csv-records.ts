@@ -23,8 +23,8 @@ export interface SyntaxFault {
 }
 
 /**
- * The maximum number of characters in a row. Without it, an unclosed quote could make the rest of the file one
- * cell.
+ * The maximum length of a row: the parser counts the characters of the cells before, and the bytes of the cell that it
+ * is reading. Without this limit, an unclosed quote could make the rest of the file one cell.
  */
 const RECORD_LENGTH_MAX = 65_536
 /** How many characters `readHeaders` reads: blank rows, which may precede the headers, and the row of the headers. */
@@ -37,8 +37,9 @@ const COLUMNS_MAX = 500
 /** The number of bytes that are parsed at a time. Parsing them takes some milliseconds. */
 const SLICE_BYTES = 4096
 /**
- * The maximum number of faults that are collected. It limits the work, because parsing begins again on
- * the next line after each fault, and this line may belong to a part of the row that has been parsed already.
+ * The maximum number of faults that are collected. It limits the work: after each fault, parsing
+ * begins again on the line after the one on which the faulty cell begins, so that much of the row is parsed a second
+ * time.
  */
 const FAULTS_MAX = 100
 
@@ -179,7 +180,10 @@ function describe({ code }: CsvError): string {
     : 'contains a quotation mark in the wrong place, or lacks the closing one. Enclose the whole cell in quotation marks, and double those within it'
 }
 
-/** Yields slices of bytes, because a slice of text could end within a character. */
+/**
+ * Yields slices of bytes, which the parser joins again. It would convert each slice of text by itself, and thus destroy
+ * a character (a surrogate pair) that is divided between two slices.
+ */
 async function* slicesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
     await setImmediate()
@@ -187,7 +191,8 @@ async function* slicesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   }
 }
 
-/** A first line such as `sep=;`, which names the separator for Excel. Other programs may have quoted or filled it. */
+/** A first line such as `sep=;`, which names the separator for Excel. Other programs may have put it into
+ * quotation marks, or appended separators. */
 const SEPARATOR_LINE = /^"?sep=([^"\r\n])"?[,;\t]*(?:\r\n|\n|\r|$)/i
 
 /** `separatorLine` precedes the records. It is empty in most files. */

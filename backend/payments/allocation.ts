@@ -59,8 +59,8 @@ export function allocate(
 
 /**
  * Allocates the part of the payment that is not in `shares` to open invoices, the oldest due date first. `open`
- * contains the oldest `ALLOCATIONS_MAX` open invoices of the debtor in the payment's currency, or all if there are fewer.
- * Returns all shares of the payment: if an invoice already has a share, this share is increased.
+ * contains the oldest `ALLOCATIONS_MAX` open invoices of the debtor in the payment's currency, or all if there are
+ * fewer. Returns all shares of the payment: if an invoice already has a share, this share is increased.
  */
 export function applyOldestFirst(
   payment: Pick<PaymentToAllocate, 'amount'>,

@@ -31,8 +31,8 @@ import {
 } from './reschedule-messages.ts'
 
 /**
- * If `input` is null, removes the details. Approved messages are sent as they were approved. Throws the same problems
- * as `setPaymentDetails` and `removePaymentDetails`.
+ * If `input` is null, removes the details. The send check cancels an approved message that shows the former details,
+ * and a new message must be approved. Throws the same problems as `setPaymentDetails` and `removePaymentDetails`.
  */
 export async function changePaymentDetails(
   tx: Transaction,

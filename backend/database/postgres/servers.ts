@@ -71,14 +71,25 @@ export function parseServer(url: string): URL | null {
 }
 
 /**
+ * The time limits of a session. Those in a URL have no effect, because each kind of session needs limits of its own,
+ * and migrations need none.
+ */
+const TIME_LIMITS = [
+  'statement_timeout',
+  'query_timeout',
+  'lock_timeout',
+  'idle_in_transaction_session_timeout',
+]
+
+/**
  * Returns the configuration of a session on the server with the URL. `config` replaces parameters of the URL with the
- * same names. Otherwise, the driver would prefer the URL, and the session could lose its time limits, for example, or
- * the name by which `database copy` finds backends. Only `options` are combined: those of `config` take precedence.
+ * same names. Otherwise, the driver would prefer the URL, and the session could lose the name by which `database copy`
+ * finds backends, for example. Only `options` are combined: those of `config` take precedence.
  */
 export function configFor(url: string, config: pg.ClientConfig): pg.ClientConfig {
   const [address, parameters] = splitQuery(url)
   const options = [parameters.get('options'), config.options].filter(Boolean).join(' ')
-  for (const name of ['options', ...Object.keys(config)]) parameters.delete(name)
+  for (const name of ['options', ...TIME_LIMITS, ...Object.keys(config)]) parameters.delete(name)
   const connectionString = withQuery(address, parameters)
   return { ...config, ...(options === '' ? {} : { options }), connectionString }
 }

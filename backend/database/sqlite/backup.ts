@@ -52,7 +52,7 @@ async function checkCopy(path: string): Promise<void> {
     `.execute(db)
     if (tables.length === 0) {
       throw new Error(
-        'The database does not contain the tables of this service. Check DATABASE_URL and DATA_DIR, or, if the command got the database as an option, that option.',
+        'The database does not contain the tables of this service. Check DATABASE_URL and DATA_DIR, or the option of this command for the database.',
       )
     }
     // The connection has switched the copy to WAL, which uses several files. Without WAL, the copy is a single file,

@@ -92,7 +92,7 @@ export async function openSqlite(
 function assertExists(path: string): void {
   if (existsSync(path)) return
   throw new Error(
-    `There is no database at ${path}. Check DATABASE_URL and DATA_DIR, or, if the command got the database as an option, that option. If the database is new, start a backend first, or run: npm run -s cli -- migrate`,
+    `There is no database at ${path}. Check DATABASE_URL and DATA_DIR, or the option of this command for the database. If the database is new, start a backend first, or run: npm run -s cli -- migrate`,
   )
 }
 

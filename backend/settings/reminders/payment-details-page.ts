@@ -52,8 +52,8 @@ export function renderPaymentDetails(frame: Frame, view: PaymentDetailsView): Ht
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, awaitingApproval)}
-<p class="lead">Every reminder shows the payment link of the invoice, if it has one, and the details that you enter here for
-its currency. If you change these details, reminders that wait for approval are rewritten, and approved reminders need
+<p class="lead">Every reminder shows the payment link of the invoice, if it has one, and the details that an Admin enters here
+for its currency. If they change, reminders that wait for approval are rewritten, and approved reminders need
 approval again.</p>
 ${renderMissingPaymentDetails(currenciesWithoutDetails, isAdmin)}
 ${
@@ -115,8 +115,8 @@ export interface PaymentForm {
 }
 
 /**
- * Returns the stored values, without the currency. Fields with their initial values count as not sent, but the currency
- * must always be sent, because it identifies the details.
+ * Returns the stored values, without the currency. A field that the user does not change counts as not sent (see
+ * `renderInitialValues`), but the currency must always count as sent, because it identifies the details.
  */
 function initialValuesOf({ currency: _, ...details }: PaymentValues): InitialValues {
   return details

@@ -54,6 +54,14 @@ t.test('parameters of the URL apply, but replace none of the service', async (t)
     .select([...names, 'acme.note'].map(setting))
     .executeTakeFirstOrThrow()
   t.strictSame(Object.values(row), ['receivables backend', '8s', 'on', 'a+b?c'])
+  // Regression: a time limit in the URL also applied to migrations and exports, which must have none.
+  const alone = await database.snapshot((read) =>
+    read
+      .selectFrom(sql`(select)`.as('one'))
+      .select(setting('statement_timeout'))
+      .executeTakeFirstOrThrow(),
+  )
+  t.strictSame(alone, { statement_timeout: '0' })
 })
 
 t.test('a space, a % and an @ of a login need not be encoded', async (t) => {

@@ -41,8 +41,8 @@ t.test('money on account pays open invoices, the oldest due date first', async (
   t.equal((await testAccount.read(`/api/v1/invoices/${dollars.id}`)).status, 'open')
 })
 
-// Regression: a payment of a debtor with thousands of open invoices was allocated to all of them, in one transaction that
-// blocked the process for seconds, and had more allocations than the API document permits.
+// Regression: a payment of a debtor with thousands of open invoices was allocated to all of them, in one transaction
+// that blocked the process for seconds, and had more allocations than the API document permits.
 t.test('a payment pays at most 100 invoices, and the rest stays on account', async (t) => {
   const { testAccount, debtor_id, invoiceDue } = await openWithMode(t)
   const ids: string[] = []
