@@ -14,7 +14,7 @@ import { reopenInvoice } from '../invoices/reopening.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
 import { replanInvoices } from '../reminders/planning/planning.ts'
 import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop-covered-reminders.ts'
-import { fieldErrorsProblem } from '../validation/field-errors.ts'
+import { enteredValuesProblem, fieldErrorsProblem } from '../validation/field-errors.ts'
 import { amount as amountRule } from '../validation/fields.ts'
 import { check, Rejection } from '../validation/rejections.ts'
 import { ALLOCATIONS_MAX, allocate, type Share } from './allocation.ts'
@@ -71,8 +71,8 @@ export async function allocatePayment(
   await addAllocations(tx, payment, shares)
   const changed = await changeUnapplied(tx, payment, -sum, before, actionContext.now)
   const cancelledMessageIds = stopped.flatMap((each) => each.cancelledIds)
-  // Nothing is planned about these invoices: each is now paid in full or is not chased at present: either the partial
-  // payment has paused chasing, or something else, such as a dispute, blocked it already.
+  // Nothing is planned about these invoices: each is now paid in full, or is not chased at present, because the partial
+  // payment has paused chasing or something else, such as a dispute, already blocks it.
   const excludedInvoiceIds = invoices.map((invoice) => invoice.id)
   await replanInvoices(tx, debtor, { cancelledMessageIds, excludedInvoiceIds }, actionContext.now)
   return { ...changed, effects: effectsOf(invoices, stopped) }
@@ -145,8 +145,8 @@ async function checkShares(
 function rejectTooManyAllocations(before: readonly Allocation[], shares: readonly Share[]): void {
   const ids = [...before.map((row) => row.invoice_id), ...shares.map(({ invoice }) => invoice.id)]
   if (new Set(ids).size <= ALLOCATIONS_MAX) return
-  const detail = `A payment can be allocated to at most ${ALLOCATIONS_MAX} invoices. This one is allocated to ${before.length} already.`
-  throw fieldErrorsProblem([{ pointer: '/allocations', code: 'too_long', detail }])
+  const detail = `A payment can be allocated to at most ${ALLOCATIONS_MAX} invoices. This payment is already allocated to ${before.length}.`
+  throw enteredValuesProblem([{ pointer: '/allocations', code: 'too_long', detail }])
 }
 
 /** Throws `validation_failed`. */

@@ -282,7 +282,16 @@ t.test('a payment is allocated to at most 100 invoices', async (t) => {
   await ledger.allocate(id, first, ...others.slice(0, -1))
   await rejectsWith(t, ledger.allocate(id, last), {
     code: 'validation_failed',
-    members: { errors: [{ pointer: '/allocations', code: 'too_long' }] },
+    members: {
+      errors: [
+        {
+          pointer: '/allocations',
+          code: 'too_long',
+          detail:
+            'A payment can be allocated to at most 100 invoices. This payment is already allocated to 100.',
+        },
+      ],
+    },
   })
   await ledger.allocate(id, first)
   const { allocations, unapplied_amount } = await ledger.payment(id)
