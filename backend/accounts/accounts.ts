@@ -43,7 +43,10 @@ export interface NewAccount {
   readonly isDemo?: boolean
 }
 
-/** Whether the API rejects writes. Reads still work. */
+/**
+ * Whether the API rejects writes, Settings rejects changes of customers, invoices and payments, and no reminders are
+ * sent. Reads still work.
+ */
 export function isReadOnly(status: AccountStatus): boolean {
   return status === 'suspended' || status === 'cancelled' || status === 'trial_paused'
 }

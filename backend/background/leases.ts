@@ -1,9 +1,8 @@
 /**
- * Rows that workers share: `run_at` is the time at which a row is due, and `lease` identifies the worker that
- * claimed it. A claim moves `run_at` to the end of the lease, so that a row is due again if its worker is
- * killed. A worker that takes longer than its lease can no longer record its outcome once another worker has claimed
- * the row. Each row is therefore processed at least once, but only the worker with the current lease records an
- * outcome.
+ * Rows that workers share: `run_at` is the time at which a row is due, and `lease` identifies the last claim of the
+ * row. A claim moves `run_at` to the end of the lease, so that a row is due again if its worker is killed. A worker
+ * that takes longer than its lease can no longer record its outcome once another worker has claimed the row. Each row
+ * is therefore processed at least once, but only the worker with the current lease records an outcome.
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -43,7 +42,7 @@ export interface LeasedTable<T extends Leased> {
 }
 
 export interface Claim {
-  /** Identifies the worker: the rows with this lease are those that it claimed. */
+  /** Identifies this claim: only the rows that it claimed have this lease. */
   readonly lease: string
   /** The caller must not start to work on the claimed rows later than this. */
   readonly startBefore: Date

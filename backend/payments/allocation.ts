@@ -8,7 +8,9 @@ import { isPayable } from '../invoices/settlement.ts'
 import { byDueDate } from '../on-account/cover.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
 
-/** The maximum number of invoices that a payment pays, as in the API document. Its other money is on account. */
+/**
+ * The maximum number of invoices to which a payment is allocated, as in the API document. The rest stays on account.
+ */
 export const ALLOCATIONS_MAX = 100
 
 /** An invoice that the request names, and the amount to be allocated to it. */

@@ -35,8 +35,8 @@ export type PaymentTarget =
   /** The request names no invoice. The account's setting `apply_credit` decides whether the payment is allocated. */
   | { readonly kind: 'debtor'; readonly debtorId: string }
   /**
-   * The payment is allocated to the debtor's open invoices, the oldest due date first. What exceeds their amounts due
-   * remains on account.
+   * The payment is allocated to the debtor's open invoices, the oldest due date first, but to at most `ALLOCATIONS_MAX`
+   * of them. The rest stays on account.
    */
   | { readonly kind: 'oldest_first'; readonly debtorId: string }
 
@@ -186,9 +186,9 @@ interface RequestedShares {
 }
 
 /**
- * Locks the debtor, and determines the shares of the invoices that the request names or, for `oldest_first`, of all
- * open invoices. For `debtor`, there are no shares yet. Statements that are sent together run in their order, so the
- * debtor, which `touchDebtor` or `touchDebtorOfInvoice` locks, is locked before anything is read that another
+ * Locks the debtor, and determines the shares of the invoices that the request names or, for `oldest_first`, of the
+ * oldest open invoices. For `debtor`, there are no shares yet. `touchDebtor` or `touchDebtorOfInvoice` locks the
+ * debtor. Statements that are sent together run in their order, so this happens before anything is read that another
  * transaction may change.
  */
 async function readRequestedShares(

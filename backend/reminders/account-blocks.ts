@@ -1,6 +1,6 @@
 /**
- * Detects changes, which any process may have made, that block or unblock all reminders of an account. Schedules
- * planning of the account's debtors in batches.
+ * Detects when all reminders of an account become blocked or unblocked, no matter which process made the change. Also
+ * schedules planning of all debtors of an account, in batches.
  */
 
 import { isReadOnly } from '../accounts/accounts.ts'
@@ -104,7 +104,10 @@ async function changeSettingsRow(
     .execute()
 }
 
-/** Schedules planning of all debtors of the accounts that are marked (`requestPlanning`) or whose block has ended. */
+/**
+ * Schedules planning of all debtors of the accounts that have `replan_after`, because their block has ended, or their
+ * time zone or chasing settings have changed.
+ */
 export async function scheduleDebtorsOfChangedAccounts(
   database: Database,
   now: Date,

@@ -1,7 +1,8 @@
 /**
  * Firm and final reminders are sent only after a person has approved them. An approval is bound to the text, logo,
- * recipient, stage, invoices and amounts that the person saw. If any of these has changed since, the send check
- * cancels the message, and the reminder is planned again; if less is due, a safety rail blocks it.
+ * recipient, stage, invoices and amounts that the person saw. If any of these, a due date or the payment details have
+ * changed since, the send check cancels the message, and the reminder is planned again; if less is due, a safety rail
+ * blocks it.
  */
 
 import { createHash } from 'node:crypto'

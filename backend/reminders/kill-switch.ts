@@ -14,8 +14,8 @@ import type { KillSwitchRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 
 /**
- * The scope of the switch that stops the reminders of all accounts. In its row, the scope of the switch of an account
- * is the id of the account.
+ * The scope of the switch that stops the reminders of all accounts. The row of an account's switch has the account's id
+ * as its scope.
  */
 export const INSTALLATION = 'installation'
 

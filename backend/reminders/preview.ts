@@ -42,8 +42,9 @@ export interface PreviewedMessage {
   }[]
   readonly requiresApproval: boolean
   /**
-   * The refusal of the first safety rail that would block the message; null if no safety rail would. For sample data,
-   * it is `demo` only if no other safety rail would block the message.
+   * The refusal of the first safety rail that would block the message; null if no safety rail would. For a stored
+   * message, only the safety rails that would block every message to the debtor are applied. For sample data, the
+   * reason is `demo` only if no other safety rail would block the message.
    */
   readonly refusal: Refusal | null
   /** The stored message; null if the message is not planned yet. */
@@ -57,8 +58,8 @@ const DEBTORS_PER_BATCH = 200
 const STEPS_MAX = 400
 
 /**
- * How many invoices are planned before the process responds to other requests. This takes some milliseconds. Each step
- * of the prediction plans all open invoices of a debtor.
+ * After planning this many invoices, which takes some milliseconds, the prediction pauses, so that the process responds
+ * to other requests. Each step of the prediction plans all open invoices of a debtor.
  */
 const PLANNED_MAX = 1000
 

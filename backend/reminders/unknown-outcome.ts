@@ -4,13 +4,13 @@ import type { MessageStatus } from '../database/tables.ts'
 import { readFacts } from './planning/facts.ts'
 import type { LadderStage } from './planning/ladder.ts'
 
-/** The statuses of a message that the mail server has certainly accepted. */
-const ACCEPTED: readonly MessageStatus[] = ['sent', 'delivered', 'bounced']
+/** In these statuses, the mail server has certainly accepted the message, or has rejected it permanently. */
+const OUTCOME_KNOWN: readonly MessageStatus[] = ['sent', 'delivered', 'bounced']
 
 /**
- * Returns the stage of the invoice's last reminder if a hand-over of this reminder had an unknown outcome and none
- * succeeded; otherwise undefined. If a stage is returned, `chasing_last_message_at` is the time of this last reminder,
- * but `chasing_stage` is the stage of an earlier reminder.
+ * Returns the stage of the invoice's last reminder if a hand-over of this reminder had an unknown outcome, and the
+ * reminder has since neither been accepted nor bounced permanently; otherwise undefined. If a stage is returned,
+ * `chasing_last_message_at` is the time of this last reminder, but `chasing_stage` is the stage of an earlier reminder.
  */
 export async function findStageWithUnknownOutcome(
   reader: Reader,
@@ -30,6 +30,6 @@ export async function findStageWithUnknownOutcome(
     .orderBy('messages.id', 'desc')
     .limit(1)
     .executeTakeFirst()
-  if (last === undefined || ACCEPTED.includes(last.status)) return undefined
+  if (last === undefined || OUTCOME_KNOWN.includes(last.status)) return undefined
   return readFacts(last.facts).invoices.find(({ id }) => id === invoiceId)?.stage
 }

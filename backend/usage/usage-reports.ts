@@ -117,7 +117,10 @@ function hasKeyIn(keyIds: ReadonlySet<string>): (entry: KeyEntry) => boolean {
   return ({ key_id }) => keyIds.has(key_id)
 }
 
-/** Whether `a` is an earlier window than `b`, or has a lower count than `b`, which is still open. */
+/**
+ * Whether `b` replaces `a`: either `a` has ended, and `b` ends later; or `b` has the higher count, and has not ended or
+ * does not end before `a`.
+ */
 function isBehind(a: KeyWindowRow, b: KeyWindowRow, endedBy: string): boolean {
   if (a.ends_at <= endedBy && a.ends_at < b.ends_at) return true
   return a.used < b.used && (b.ends_at > endedBy || b.ends_at >= a.ends_at)
