@@ -48,7 +48,11 @@ export function dateOf({ value }: ListQuery, name: string): string | undefined {
 /** Parses a range of amounts, `amount_min` to `amount_max`. Throws `Problem` 400. */
 export function amountRangeOf({ value }: ListQuery): AmountRange {
   const decimalOf = (name: string) => {
-    const given = value(name)?.trim().replaceAll(',', '')
+    // As in amount fields, one or two digits after the last comma are decimals, as in `1234,50`.
+    const given = value(name)
+      ?.trim()
+      .replace(/,(?=\d{1,2}$)/, '.')
+      .replaceAll(',', '')
     if (given === undefined || isDecimal(given)) return given
     throw new Problem(
       'invalid_query_parameter',

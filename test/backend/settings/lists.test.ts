@@ -257,6 +257,7 @@ t.test(
     t.strictSame(await numbers('view=paid'), ['A-4'])
     t.strictSame(await numbers('view=all&number=A-'), ['A-1', 'A-2', 'A-3', 'A-4'])
     t.strictSame(await numbers('view=unpaid&amount_min=1,234.50&amount_max=1234.50'), ['A-2'])
+    t.strictSame(await numbers('view=unpaid&amount_min=1234,5&amount_max=1234,50'), ['A-2'])
     t.strictSame(
       await numbers('view=unpaid&amount_min=400&amount_max=600'),
       ['A-3'],
