@@ -176,7 +176,7 @@ export const REMINDER_SETTINGS = {
 export const BACKEND_SETTINGS = {
   ...STORAGE_SETTINGS,
   DATABASE_CONNECTIONS: integer(
-    'The maximum number of connections of each backend to PostgreSQL, in addition to two for notifications and polling. A third of this number is for reading.',
+    'The maximum number of connections of each backend to PostgreSQL, in addition to two for notifications and polling. A third of this number, but at least two, is for reading.',
     {
       min: 3,
       max: 1000,

@@ -195,7 +195,7 @@ function isAutomatic({ headers, from }: Email): boolean {
   )
 }
 
-/** Stands for the text in the message log and in the notice to the Admins. */
+/** Replaces the text of a reply without text, in the message log and in the notice to the Admins. */
 const NO_TEXT =
   '[This reply has no text that can be shown. It may be encrypted, or consist of attachments only.]'
 

@@ -45,7 +45,7 @@ const RULES: readonly RetentionRule[] = [
     ageColumn: 'day',
     keptMs: 90 * DAY_MS,
   }),
-  // No gateway retries a report for this long.
+  // Gateways repeat an unacknowledged report every few seconds, so an old row is no longer needed.
   ruleByAge('usage_reports', { key: ['gateway'], ageColumn: 'reported_at', keptMs: 7 * DAY_MS }),
   ruleByAge('sessions', { key: ['token_hash'], ageColumn: 'expires_at', keptMs: 0 }),
   ruleByAge('password_resets', { key: ['id'], ageColumn: 'expires_at', keptMs: DAY_MS }),

@@ -14,7 +14,7 @@ export interface AccountRow {
   /** JSON array of the scopes that keys may use at present; null: every scope. */
   scope_allowance: string | null
   is_demo: Bit
-  /** Increased when the scopes or the status change, which invalidates the cached principals of the account. */
+  /** Increased when `scope_allowance` or `status` changes, which invalidates the account's cached principals. */
   revision: number
   /** The number from which the next invoice number is generated. */
   next_invoice_number: number

@@ -4,7 +4,7 @@ export interface ImportRow {
   id: string
   account_id: string
   file_name: string
-  /** The user who imported the file, as pages show it (`Actor.label`), e.g. the e-mail address. */
+  /** The label of the user who imported the file (`Actor.label`), e.g. the e-mail address. */
   imported_by: string
   created_at: string
 }

@@ -31,7 +31,11 @@ export interface InvoiceRow {
   po_number: string | null
   notes: string | null
   payment_url: string | null
-  /** `stopped`: the invoice is not owed, or is an old invoice (`old-invoices.ts`). `paused`: all other reasons. */
+  /**
+   * `stopped`: the invoice is not owed, or is an old invoice (`old-invoices.ts`). `paused`: a dispute, a rejected
+   * reminder, or a payment in the last week blocks reminders. Even if `active`, reminders can be blocked for other
+   * reasons (`chasing_blocked_reason`).
+   */
   chasing_status: 'active' | 'paused' | 'stopped'
   /** The stage of the last reminder that was sent; a courtesy reminder does not change it. */
   chasing_stage: ReminderStage | null

@@ -105,7 +105,7 @@ export interface PasswordResetRow {
   expires_at: string
   /** When the user was found and the notice with the link was recorded. */
   handled_at: string | null
-  /** When the link of this request, or of another request of the user, was used. */
+  /** When the user set a new password with this link or another one, or changed the password in Settings. */
   ended_at: string | null
 }
 

@@ -29,7 +29,7 @@ export interface WebhookEndpointRow {
   deleted_at: string | null
 }
 
-/** The outbox: written by the transaction that causes the event. */
+/** An event in the outbox. The transaction that causes the event inserts the row. */
 export interface WebhookEventRow {
   id: string
   account_id: string
@@ -51,8 +51,8 @@ export interface WebhookDeliveryRow {
   /** The number of attempts, whatever their outcome. */
   attempts: number
   /**
-   * The position in the schedule of retries: the number of attempts since the start, or since the last redelivery was
-   * requested.
+   * The position in the schedule of retries: the number of attempts since the delivery was created, or since a
+   * redelivery was last requested. A test event begins at the last position, so that it is not retried.
    */
   step: number
   /** pending: the next attempt; sending: the end of the lease; null: there is no next attempt. */

@@ -1,6 +1,7 @@
 /**
  * Predicts the chasing fields that the planner will set for a new invoice, so that the response to the creation of the
- * invoice already contains them.
+ * invoice already contains them. The prediction ignores money on account, which may cover the invoice, and reminders
+ * with an unknown outcome. In these cases, the planner soon corrects the fields.
  */
 import type { Reader } from '../../database/database.ts'
 import type { DebtorRow, InvoiceRow } from '../../database/tables.ts'

@@ -32,8 +32,8 @@ export interface NewMessage {
 }
 
 /**
- * Creates the rows of a message. If a safety rail blocks the message itself or every message to the debtor, its first
- * status is `suppressed`.
+ * Creates the rows of a message. The message's first status is `suppressed` if a safety rail blocks the message itself
+ * or every message to the debtor.
  */
 export function newMessage(
   { debtor, account, chased, refusal: debtorRefusal }: DebtorPlan,

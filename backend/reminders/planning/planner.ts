@@ -24,8 +24,8 @@ import {
 import type { WorkingTime } from './working-time.ts'
 
 /**
- * The maximum number of invoices in a message that may be sent, to limit its size. Further invoices follow in a later
- * message.
+ * The maximum number of invoices in a message, which limits its size. Further invoices follow in a later message. A
+ * message that is only logged as suppressed has no maximum.
  */
 const INVOICES_MAX = 100
 

@@ -44,8 +44,8 @@ export interface PlannedCounts {
 }
 
 /**
- * Plans the debtors that are due when the run begins. If `signal` is aborted, the run ends after the current
- * transaction.
+ * Plans the debtors in `scope`: those that are due when the run begins, or all that have open invoices. If `signal` is
+ * aborted, the run ends after the current batch of debtors.
  */
 export async function runPlanning(
   deps: PlanningDeps,

@@ -202,7 +202,7 @@ export function unsupportedType(): Problem {
   return new Problem('unsupported_media_type', detail, { headers: { accept: 'application/json' } })
 }
 
-/** Throws a 400 if there are too many fields, otherwise a 422 that lists the faults. */
+/** Throws a 400 if there are too many fields, and a 422 that lists the faults if fields are invalid. */
 function readJson(body: JsonObject, expected: ExpectedFields) {
   if (Object.keys(body).length > FIELDS_MAX) throw tooManyFields()
   const values = new Map<string, readonly string[]>()

@@ -16,8 +16,8 @@ export function renderKeptFields(entries: readonly FieldEntry[]): Html {
 
 /**
  * Whether a form with these fields can be shown again, for example after the user has logged in again. A form with
- * secrets could not be shown as it was entered, nor could a form with a file, because browsers do not let a page choose
- * a file. A button without fields has nothing to keep.
+ * secrets could not be shown as it was entered, nor could a form with a file, because HTML cannot fill in a file field.
+ * A form that consists only of a button has nothing to keep.
  */
 export function isKeepable({ secrets, file, binaryFile, ...fields }: ExpectedFields): boolean {
   const { texts = [], lists = [], numbers = [], rows = {} } = fields

@@ -52,9 +52,9 @@ export interface PageRequest extends Requester {
   readonly address: string | undefined
   /** The User-Agent header. */
   readonly userAgent: string | undefined
-  /** The value of the cookie `session`, valid or not. The session may be pending: without the second factor. */
+  /** The value of the cookie `session`, valid or not. The session may be pending: it waits for the second factor. */
   readonly sessionToken: string | undefined
-  /** The value of the cookie `browser`, which identifies the browser, valid or not. */
+  /** The value of the cookie `browser`, valid or not. The cookie identifies the browser. */
   readonly browserToken: string | undefined
   /** The `{id}` of the path; '' if the path has none. */
   readonly id: string
@@ -107,9 +107,9 @@ export interface SessionPage extends Page<SessionRequest> {
 
 /**
  * An action on many records is split into steps, one for each request. A step reads the records, then changes records
- * until this much time has passed since the request began, and then reads the records again; the next step continues. A
- * gateway waits ten seconds for a page. Half of the ten seconds is left for reading after the changes, which takes as
- * long as reading before them.
+ * until this much time has passed since the request began, and then reads the records again; the next step continues.
+ * By default, a gateway waits ten seconds for a page. Half of the ten seconds is left for reading after the changes,
+ * which takes as long as reading before them.
  */
 const STEP_MS = 5000
 /** Without a minimum, no step would change anything on a machine so busy that reading takes all of `STEP_MS`. */

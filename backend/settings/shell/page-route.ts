@@ -121,7 +121,7 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     if (response.completesLogin) return afterLogin(request, { ...response, cookies }, deps)
     if (cookies.length > 0) return { ...response, cookies }
     const isForm = response.page !== undefined && !pageRequest.wantsJson
-    // After a form, and after a response with `bindsBrowser`, the next request must come from this browser.
+    // If the response contains a form or has `bindsBrowser`, the next request must come from this browser.
     const needsLoginCookie = secret !== given && (isForm || response.bindsBrowser)
     return needsLoginCookie ? { ...response, cookies: [deps.cookies.login.set(secret)] } : response
   })

@@ -1,6 +1,6 @@
 /**
- * The security headers of all pages, including error pages of Settings, according to OWASP's recommendations. Also
- * the check, by headers that browsers send, that a change was requested by one of our own pages.
+ * Adds the security headers of all pages, including error pages of Settings, according to OWASP's recommendations. Also
+ * checks, by headers that browsers send, that a change was requested by one of our own pages.
  */
 import type { Server } from '@hapi/hapi'
 import { Problem } from '../../../shared/contract/problem.ts'

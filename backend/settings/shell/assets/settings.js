@@ -1,6 +1,6 @@
 /**
- * Enhancements of the pages, which all work without this script. This script writes no HTML and stores no
- * secret, and sends requests to the page's own origin only.
+ * Improves the pages, all of which also work without this script. The script writes no HTML, stores no secret, and
+ * sends requests to the page's own origin only.
  */
 
 const status = document.getElementById('flash')
@@ -110,7 +110,7 @@ addEventListener('pageshow', (event) => {
   }
 })
 
-// The page shows only what is known so far. The next response waits for the rest.
+// The page shows only what is known so far, so it is loaded again after a second, until a response contains the rest.
 if (document.querySelector('[data-reload]')) setTimeout(() => location.reload(), 1000)
 
 // An action that takes several requests, such as an import, continues without another click.
