@@ -44,8 +44,8 @@ export async function listKeyPage(
 }
 
 /**
- * As `isExpired` in `key-status.ts`. A key whose expiry has been recorded (`expired_at`) stays expired, even if the
- * clock of this backend is behind.
+ * Returns the SQL for `isExpired` in `key-status.ts`. A key whose expiry has been recorded (`expired_at`) stays
+ * expired, even if the clock of this backend is behind.
  */
 function isExpiredAt(now: Date) {
   return sql<SqlBool>`(expired_at is not null or coalesce(expires_at <= ${now.toISOString()}, false))`

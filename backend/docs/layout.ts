@@ -77,7 +77,7 @@ function groupIdOf([first]: readonly Page[]): string {
 /** Renders links to the previous and the next page. */
 function renderAdjacentPages(page: Page, pages: readonly Page[]): Html | undefined {
   const at = pages.indexOf(page)
-  // The start page has no such links. The page that reports a wrong address is not in the list.
+  // The start page has no such links. The not-found page is not in the list.
   if (at < 1) return undefined
   const [previous, next] = [pages[at - 1], pages[at + 1]]
   return html`<nav class="adjacent-pages" aria-label="Previous and next page">

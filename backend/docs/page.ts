@@ -10,7 +10,7 @@ export interface Page {
   readonly summary: string
   readonly main: Html
   readonly headings: readonly Heading[]
-  /** The heading of the menu below which the page is listed; absent for the start page, which the menu lists first. */
+  /** The group in the menu to which the page belongs; absent for the start page, which the menu lists first. */
   readonly group?: string
   /** Whether wide screens show the page's code samples next to its text. */
   readonly isWide?: true

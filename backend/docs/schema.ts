@@ -4,8 +4,8 @@ import { type ContractDocument, listOf, type Members, membersOf, textOf } from '
 import { renderMarkdown } from './markup/markdown.ts'
 
 /**
- * Whether a named schema has its own section in the reference, as objects and enumerations have. A schema whose name
- * begins with `Nullable` has no section: it is shown like an unnamed schema.
+ * Whether a named schema has its own section in the reference. Objects and enumerations have one, unless their name
+ * begins with `Nullable`: such a schema is shown like an unnamed schema.
  */
 export function hasSection(document: ContractDocument, name: string): boolean {
   const schema = document.schemas.get(name)
@@ -28,7 +28,7 @@ export function renderSchema(document: ContractDocument, schema: Members, id: st
   return html`<p>${renderType(document, schema)}</p>`
 }
 
-/** A nested object whose schema is inline has its fields in the same list, e.g. `delivery.bounce`. */
+/** The list also contains the fields of nested objects whose schema is inline, e.g. `delivery.bounce`. */
 function renderFields(document: ContractDocument, schema: Members, id: string): Html {
   return html`<dl class="fields">${fieldsOf(document, schema, '', id)}</dl>`
 }

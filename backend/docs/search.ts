@@ -44,7 +44,7 @@ function sectionsOf({ path, title: page, main }: Page): Section[] {
     /<pre\b.*?<\/pre>|<summary>.*?<\/summary>|<a class="anchor".*?<\/a>/gs,
     '',
   )
-  // The parts repeat: id, title and text of a section.
+  // Each section has three consecutive parts: its id, its title and its text.
   const parts = prose.split(/<h[1-3] id="([^"]+)">(.*?)<\/h[1-3]>/s).slice(1)
   const sections: Section[] = []
   const kind = kindOf(path)

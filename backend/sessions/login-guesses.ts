@@ -1,9 +1,9 @@
 /**
  * Limits guesses at passwords, codes and passkeys, for each subject, e.g. an e-mail address, and for each IP address.
- * The addresses of an IPv6 network (/64) count as one. The counts are in the database, so that they survive a restart
- * and apply to all backends. A guess is counted before it is verified: otherwise, none of a hundred concurrent guesses
- * would be rejected. Guesses for unknown e-mail addresses are counted too, so that the response does not reveal which
- * addresses exist.
+ * Requests that mail a link or set a password count as guesses too. The addresses of an IPv6 network (/64) count as
+ * one. The counts are in the database, so that they survive a restart and apply to all backends. A guess is counted
+ * before it is verified: otherwise, none of a hundred concurrent guesses would be rejected. Guesses for unknown e-mail
+ * addresses are counted too, so that the response does not reveal which addresses exist.
  */
 import { createHash } from 'node:crypto'
 import { clientNetwork } from '../../shared/contract/client-network.ts'
@@ -15,9 +15,9 @@ const WINDOW_MS = 15 * 60_000
 
 /**
  * How much the clocks of two backends of one gateway can differ, since each backend rejects the requests of a gateway
- * whose clock differs by more than a minute. If a window ends later than `WINDOW_MS` and this difference from now, a
- * clock was set back after the window had begun, and the window no longer applies. Without this rule, no further guess
- * would be accepted until the clock has reached the time of the last guess again.
+ * whose clock differs by more than a minute. If the time until the end of a window is longer than `WINDOW_MS` plus this
+ * difference, a clock was set back after the window had begun, and the window no longer applies. Without this rule, no
+ * further guess would be accepted until the clock has reached the time of the last guess again.
  */
 const CLOCKS_DIFFER_MS_MAX = 2 * 60_000
 
@@ -28,12 +28,12 @@ const GUESSES_MAX = 10
 const GUESSES_FREE = 5
 const WAIT_MS_FIRST = 2000
 
-/** A guess at a password or a code, or an attempt with a passkey. */
+/** A guess at a password or a code, an attempt with a passkey, or a request that mails a link or sets a password. */
 export interface Guess {
   /**
-   * The guesses about a subject are counted separately for each purpose. Otherwise, anyone could enter the id of a user
-   * as an e-mail address and thus block this user's second factor, because guesses at a second factor have the user's
-   * id as their subject. The guesses from an IP address are counted together, whatever their purpose.
+   * The guesses with the same subject are counted separately for each purpose. Otherwise, anyone could enter the id of
+   * a user as an e-mail address and thus block this user's second factor, because guesses at a second factor have the
+   * user's id as their subject. The guesses from an IP address are counted together, whatever their purpose.
    */
   readonly purpose:
     | 'email'
@@ -60,7 +60,7 @@ export async function countGuess(tx: Transaction, guess: Guess, now: Date): Prom
     const seconds = Math.ceil((blockedUntil - now.getTime()) / 1000)
     throw new Problem(
       'too_many_logins',
-      `Too many attempts to log in. Try again in ${describeWait(seconds)}.`,
+      `Too many attempts. Try again in ${describeWait(seconds)}.`,
       {
         headers: { 'retry-after': String(seconds) },
       },

@@ -95,8 +95,8 @@ interface PasskeyOfUser {
 }
 
 /**
- * Returns undefined if, since the passkey was read, another login has changed its signature counter, the user has been
- * deactivated, or the pending session has been ended, e.g. because the password was reset.
+ * Returns undefined if, since the passkey was read, it has been removed, another login has changed its signature
+ * counter, the user has been deactivated, or the pending session has ended, e.g. because the password was reset.
  */
 async function recordUseAndStartSession(
   tx: Transaction,

@@ -129,8 +129,8 @@ async function countLinks(reader: Reader, userId: string, now: Date): Promise<nu
 }
 
 /**
- * Throws `invalid_password_reset` if the code is unknown, expired or no longer valid (another link was used, or links
- * were invalidated), or if its user is not active.
+ * Throws `invalid_password_reset` if the code is unknown, expired or no longer valid (this link or another one was
+ * used, or the password was changed), or if its user is not active.
  */
 export async function getPasswordReset(
   reader: Reader,

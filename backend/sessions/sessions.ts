@@ -54,7 +54,7 @@ export interface Session {
   readonly isLastSeenOutdated: boolean
   /** When the session was started. Replacing the token does not change this time. */
   readonly createdAt: string
-  /** When the user logged in or, if later, last entered the password on the confirmation page. */
+  /** When the user logged in or, if later, last entered the password again to confirm an action. */
   readonly confirmedAt: Date
 }
 
@@ -237,7 +237,7 @@ export async function rotateSession(
   return numUpdatedRows === 1n ? token : undefined
 }
 
-/** Like `rotateSession`. Also records that the password was just entered. */
+/** Like `rotateSession`. Also records that the password was just entered again. */
 export async function confirmSession(
   tx: Transaction,
   session: Session,

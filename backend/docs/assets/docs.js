@@ -17,7 +17,7 @@ setMenu()
 /** The search, for which `search.js` ranks the results. */
 const search = document.querySelector('search')
 const input = document.querySelector('#search')
-const found = document.querySelector('#found')
+const searchStatus = document.querySelector('#found')
 const results = document.querySelector('#results')
 const RESULTS_MAX = 12
 
@@ -73,7 +73,8 @@ async function show() {
   try {
     searcher = await loadSearcher()
   } catch {
-    found.textContent = 'The search could not be loaded. Check your connection and try again.'
+    searchStatus.textContent =
+      'The search could not be loaded. Check your connection and try again.'
     return
   }
   // If the reader has changed the text while the search was loading, a later call shows the results.
@@ -81,12 +82,13 @@ async function show() {
   const matches = searcher.find(text)
   const count = matches.length === 1 ? '1 result' : `${matches.length} results`
   const shown = matches.slice(0, RESULTS_MAX)
-  found.textContent = matches.length > shown.length ? `${count}, the first ${shown.length}:` : count
+  searchStatus.textContent =
+    matches.length > shown.length ? `${count}, the first ${shown.length}:` : count
   results.replaceChildren(...shown.map((match) => renderResult(match, searcher.excerptOf(match))))
 }
 
 function clear() {
-  found.textContent = ''
+  searchStatus.textContent = ''
   results.replaceChildren()
 }
 
@@ -181,7 +183,8 @@ function choose(tab) {
   if (tab.closest('.tabs').dataset.tabs !== 'language') return
   storage?.setItem(CHOICE, tab.textContent)
   chooseEverywhere(tab.textContent)
-  // Samples above may have changed their height, which must not move the sample that the reader looks at.
+  // The samples above may now be taller or shorter. The page scrolls by the difference, so that the chosen tab does not
+  // move on the screen.
   scrollBy({ top: tab.getBoundingClientRect().top - top, behavior: 'instant' })
 }
 
@@ -191,7 +194,7 @@ function chooseEverywhere(label) {
   }
 }
 
-/** Marks the link in the list of contents whose section the reader sees. */
+/** In the list of contents, marks the link to the section that the reader sees. */
 const links = new Map(
   [...document.querySelectorAll('.menu a[href^="#"]')].map((link) => [link.hash.slice(1), link]),
 )

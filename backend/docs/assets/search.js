@@ -66,7 +66,7 @@ const SUBJECT_BOOSTS = { guide: 1.6, error: 0.7, reference: 0.8 }
 const NAME = /[\d_]/
 const NAME_BOOSTS = { guide: 1.6, error: 2, reference: 0.8 }
 
-/** `MiniSearch` is the library, `index` the serialized index from the service. */
+/** Returns a function that finds the sections for a query. `index` is the serialized index from the service. */
 export function createSearcher(MiniSearch, index) {
   const searcher = MiniSearch.loadJSON(index, {
     fields: ['title', 'page', 'text'],
@@ -105,8 +105,10 @@ export function createSearcher(MiniSearch, index) {
 
 /** Returns the text around the first match, split into pieces that match and pieces that do not. */
 export function excerptOf({ text, terms }) {
-  const found = terms.toSorted((a, b) => b.length - a.length).map((term) => RegExp.escape(term))
-  const pattern = new RegExp(`(${found.join('|')})`, 'gi')
+  const escapedTerms = terms
+    .toSorted((a, b) => b.length - a.length)
+    .map((term) => RegExp.escape(term))
+  const pattern = new RegExp(`(${escapedTerms.join('|')})`, 'gi')
   const at = Math.max(0, text.search(pattern))
   const from = at < 60 ? 0 : text.lastIndexOf(' ', at - 40) + 1
   const excerpt = text.slice(from, from + 160)

@@ -137,7 +137,7 @@ function createSlugs(): (text: string) => string {
 
 /**
  * Returns the address that a link has on the pages. In Markdown, a link to another guide or to the OpenAPI document is
- * a file name, so that it also works in the repository.
+ * a relative path, so that it also works in the repository.
  */
 function publicAddress(href: string): string {
   if (/^(?:https?:|#|\/)/.test(href)) return href

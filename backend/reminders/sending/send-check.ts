@@ -48,7 +48,10 @@ export interface HandOver {
   readonly messageId: string
   readonly lease: string
   readonly mail: Mail
-  /** The hand-over must start before this time, because the invoices could be paid after the send check. */
+  /**
+   * The hand-over must start before this time. Later, the invoices may have been paid since the send check, and the
+   * lease could expire during the hand-over.
+   */
   readonly startBefore: Date
 }
 

@@ -12,7 +12,7 @@ import { respondToLogin } from './login-routes.ts'
 import { requireRelyingParty } from './passkey-routes.ts'
 
 const PASSKEY_ONLY_PATH = '/settings/login/passkey'
-const SECOND_FACTOR_PATH = '/settings/login/code/passkey'
+const AFTER_PASSWORD_PATH = '/settings/login/code/passkey'
 
 export const passkeyLoginPages: readonly OpenPage[] = [
   {
@@ -41,7 +41,7 @@ export const passkeyLoginPages: readonly OpenPage[] = [
   },
   {
     method: 'POST',
-    path: `${SECOND_FACTOR_PATH}/challenge`,
+    path: `${AFTER_PASSWORD_PATH}/challenge`,
     async handle(request, deps) {
       return {
         json: await beginPasskeyLogin(depsOf(deps), secondFactorAttempt(request), request.now),
@@ -50,7 +50,7 @@ export const passkeyLoginPages: readonly OpenPage[] = [
   },
   {
     method: 'POST',
-    path: SECOND_FACTOR_PATH,
+    path: AFTER_PASSWORD_PATH,
     expected: { secrets: ['credential'] },
     handle: (request, deps) => logIn(request, secondFactorAttempt(request), deps),
     rerender: rerenderCodePage,

@@ -79,9 +79,9 @@ export const passkeyPages: readonly SessionPage[] = [
     },
   },
   {
-    // A valid challenge shows that the password was entered recently. If this route also required a recent password,
-    // the password could be too old by the time the device has created the passkey. The passkey would then exist only
-    // on the device.
+    // A valid challenge shows that the user logged in or entered the password recently. If this route also required a
+    // recent password, the password could be too old by the time the device has created the passkey. The passkey would
+    // then exist only on the device.
     method: 'POST',
     path: PATH,
     allowedWithoutSecondFactor: true,

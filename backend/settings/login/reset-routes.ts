@@ -30,7 +30,7 @@ export const resetPages: readonly OpenPage[] = [
     method: 'GET',
     path: REQUEST_PATH,
     handle: async (_request, { resetCodes, noticeRouteOf }) => ({
-      // `waiting` does not depend on the address, so any address, also the empty one, shows whether notices are sent.
+      // During a rehearsal, the route of every address is `waiting`, so the empty address suffices to find this out.
       page: (frame) =>
         resetCodes === undefined || noticeRouteOf?.('') === 'waiting'
           ? renderNoMail(frame)
@@ -81,7 +81,7 @@ export const resetPages: readonly OpenPage[] = [
       const codeHash = hashToken(fields.text('code').trim())
       const { user } = await getPasswordReset(database.read, codeHash, now)
       // Attempts with a valid link are limited, because hashing a password is expensive. They are counted separately
-      // from attempts to log in, so that a person whose login is blocked can use a link.
+      // from attempts to log in, so that a person whose login was blocked from other IP addresses can use a link.
       const guess = { purpose: 'new_password', subject: user.id, address } as const
       checkChosenPassword(fields.text('password'), user.email, '/password')
       await database.transaction((tx) => countGuess(tx, guess, now))

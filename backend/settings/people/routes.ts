@@ -82,7 +82,7 @@ export const peoplePages: readonly SessionPage[] = [
       const input = {
         id,
         accountId: session.account.id,
-        email: checkEmail(fields.text('email')),
+        email: requireEmail(fields.text('email')),
         role: roleOf(fields.text('role')),
         codeHash: hashToken(code),
       }
@@ -210,7 +210,7 @@ async function changeUser(
     () => ({ name: flash, undo }),
     (tx) => change(tx, { accountId: session.account.id, id }),
   )
-  // Users who have given up their own Admin role may no longer see the page of people.
+  // After users have given up their own Admin role, or deactivated themselves, they cannot open the page of people.
   return { json: representUser(user), location: id === session.user.id ? '/settings' : PATH }
 }
 
@@ -257,6 +257,6 @@ function roleOf(name: string): UserRow['role'] {
   return role ?? rejectField('role', 'Choose Admin or Member.', 'invalid_enum')
 }
 
-function checkEmail(email: string): string {
+function requireEmail(email: string): string {
   return email.trim() === '' ? rejectField('email', 'Enter the e-mail address to invite.') : email
 }
