@@ -12,10 +12,11 @@ const QUOTED_MAX = 200
 /**
  * Returns the texts to store. A unit is a list of texts that belong together, such as those of a bank account. If the
  * form does not change a unit, all texts of the unit keep their stored values. A request without the field
- * `INITIAL_VALUES`, such as a JSON request, replaces all stored texts: a text that was not sent becomes empty. Throws
- * `validation_failed` if both persons have changed the same unit, and to different texts. The form is then shown again
- * with the entered texts. Its hidden field now contains the texts that are stored now, so that sending the form again
- * replaces these.
+ * `INITIAL_VALUES`, such as a JSON request, replaces all stored texts: a text that was not sent becomes empty. If both
+ * persons have changed the same unit, throws `validation_failed` with an error for each text that the other person has
+ * changed and that differs from the text of the form; if there is no such text, the texts of the form are stored. After
+ * an error, the form is shown again with the entered texts. Its hidden field now contains the texts that are stored
+ * now, so that sending the form again replaces these.
  */
 export function combineTexts<Name extends string>(
   fields: Fields,
@@ -29,7 +30,8 @@ export function combineTexts<Name extends string>(
   const isChangedMeanwhile = (name: Name) => stored[name] !== fields.initialText(name)
   const conflicts = units
     .filter((unit) => unit.some(isChangedInForm) && unit.some(isChangedMeanwhile))
-    .flatMap((unit) => unit.filter((name) => fields.textEvenIfUnchanged(name) !== stored[name]))
+    .flat()
+    .filter((name) => isChangedMeanwhile(name) && fields.textEvenIfUnchanged(name) !== stored[name])
   if (conflicts.length > 0) {
     throw enteredValuesProblem(conflicts.map((name) => conflictAt(name, stored[name])))
   }

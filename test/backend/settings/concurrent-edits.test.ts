@@ -234,7 +234,11 @@ t.test('a bank account never consists of the parts of two accounts', async (t) =
   t.equal(rejected.status, 422)
   matches(t, unescaped(rejected.text), containing('and is now “DE89370400440532013000”.'))
   matches(t, await readJson(path), OTHER_ACCOUNT)
-  t.equal((await last({ currency: 'EUR', bank_name: 'ABN AMRO' })).status, 422)
+  const named = await last({ currency: 'EUR', bank_name: 'ABN AMRO' })
+  t.equal(named.status, 422)
+  matches(t, unescaped(named.text), containing('BIC or bank code was changed by another person'))
+  // Regression: the page also said this of the fields that only the user had changed.
+  t.notMatch(unescaped(named.text), /Bank was changed by another person/)
   matches(t, await readJson(path), OTHER_ACCOUNT)
   const again = formIn(rejected.text, HOW_TO_PAY)
   const { account_holder, account_number } = ACCOUNT
