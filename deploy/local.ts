@@ -69,7 +69,7 @@ const ports = await choosePorts()
 const scheme = process.env['TLS_CERT'] ? 'https' : 'http'
 const env: NodeJS.ProcessEnv = {
   ...process.env,
-  ...withoutChosen(readSecretsOrExit()),
+  ...withoutOverridden(readSecretsOrExit()),
   DATA_DIR: dataDir,
   // The backend needs these two variables; "Sizing" in docs/operations.md says why.
   UV_THREADPOOL_SIZE: '16',
@@ -122,8 +122,8 @@ function listenHost(setting: string): string {
 }
 
 /**
- * Returns the ports of both processes. If the public port is 0, a free one is chosen here, because the
- * backend's pages contain the address before the gateway listens.
+ * Returns the ports of both processes. If the public port is 0, a free one is chosen here, because the backend starts
+ * before the gateway and needs the public address for its pages.
  */
 async function choosePorts() {
   const ports = { ...PORTS }
@@ -133,8 +133,8 @@ async function choosePorts() {
     const port = /^\d+$/.test(wanted) ? Number(wanted) : Number.NaN
     if (!(port <= 65_535)) exitWithError(`${name} must be a port from 0 to 65535, not "${wanted}".`)
     const host = listenHost(name.replace('PORT', 'HOST'))
-    const isUsed = port !== 0 && !(name === 'BACKEND_PORT' && process.env['BACKEND_SOCKET'])
-    if (isUsed && !(await isPortFree(port, host))) inUse.push({ name, port })
+    const mustBeFree = port !== 0 && !(name === 'BACKEND_PORT' && process.env['BACKEND_SOCKET'])
+    if (mustBeFree && !(await isPortFree(port, host))) inUse.push({ name, port })
     const mustBeKnown = port === 0 && name === 'GATEWAY_PORT'
     ports[name] = mustBeKnown ? String(await chooseFreePort(host)) : wanted
   }
@@ -207,10 +207,10 @@ function readOrMakeSecrets(): Record<string, string | undefined> {
   return readEnvironmentFile(path)
 }
 
-/** Returns the secrets that the environment contains neither itself nor as a file (`NAME_FILE`). */
-function withoutChosen(secrets: Record<string, string | undefined>): NodeJS.ProcessEnv {
-  const isChosen = (name: string) => process.env[name] || process.env[`${name}_FILE`]
-  return Object.fromEntries(Object.entries(secrets).filter(([name]) => !isChosen(name)))
+/** Omits the secrets for which the environment sets `NAME` or `NAME_FILE`. */
+function withoutOverridden(secrets: Record<string, string | undefined>): NodeJS.ProcessEnv {
+  const isOverridden = (name: string) => process.env[name] || process.env[`${name}_FILE`]
+  return Object.fromEntries(Object.entries(secrets).filter(([name]) => !isOverridden(name)))
 }
 
 interface Listening {

@@ -85,9 +85,9 @@ function checkMetadata(metadata: JsonObject) {
 const SAME_NAME = new Rejection('conflicting_field', 'has the same name as another member')
 
 /**
- * Shortens arrays that are too long for any `list`, because joi validates each item of an array, which takes a quarter
- * of a second if there are 10,000. A shortened array still has too many items, so every `list` rejects it. Another
- * schema might accept the shortened array, so the schema of each array must be a `list`.
+ * Shortens each member of the body that is an array and too long for any `list`: joi would validate all its items,
+ * which takes a quarter of a second for 10,000 items. A shortened array still has too many items, so every `list`
+ * rejects it. Another schema might accept the shortened array, so the schema of each such member must be a `list`.
  */
 export function withoutExcessItems(body: JsonObject): JsonObject {
   const isTooLong = (value: unknown) => Array.isArray(value) && value.length > ITEMS_MAX

@@ -82,7 +82,10 @@ type Frame = { readonly names: Set<string>; at: string } | { readonly names: und
  */
 function checkStructure(text: string): void {
   const frames: Frame[] = []
-  /** Each value follows a comma, or the bracket with which its object or array begins. */
+  /**
+   * The number of commas and opening brackets. Each member or element follows one of them. An empty object or array
+   * counts as if it contained a value.
+   */
   let values = 0
   let expectsName = false
   let protoPointer: string | undefined

@@ -6,7 +6,10 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Problem } from './receivables-api.ts'
 
 export interface Client {
-  /** `path` does not include `/api/v1`. Rejects with a `Rejection`, or with an `Error` if all attempts failed. */
+  /**
+   * `path` does not include `/api/v1`. Rejects with a `Rejection` if the service rejects the call, and with another
+   * `Error` if all attempts failed, or if the address or the key cannot be used.
+   */
   get<T>(path: string): Promise<T>
   post<T>(path: string, body: unknown, idempotencyKey: string): Promise<T>
 }

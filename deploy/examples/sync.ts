@@ -4,7 +4,7 @@
  *   node sync.ts books.db
  *
  * Run it every night. It reads the objects that changed since its last complete run. It can be killed at any
- * time: the objects that it has written are kept, and the next run reads the others.
+ * time: the objects that it has written are kept, and the next run repeats the interrupted run.
  */
 import { DatabaseSync } from 'node:sqlite'
 import { type Client, clientFromEnvironment } from './client.ts'

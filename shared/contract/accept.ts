@@ -1,8 +1,8 @@
 /** Reads the media ranges of an `Accept` header (RFC 9110, section 12.5.1). */
 
 /**
- * Returns each media range, in lower case and without parameters, with whether the client accepts it: a weight of 0
- * excludes it. A range that is listed several times is accepted if one of its weights is not 0.
+ * Maps each media range, in lower case and without parameters, to true if the client accepts it, or to false if its
+ * weight is 0. A range that is listed several times is accepted if one of its weights is not 0.
  */
 export function readAccept(accept: string): ReadonlyMap<string, boolean> {
   const ranges = new Map<string, boolean>()

@@ -43,7 +43,9 @@ export function parsePrefix(text: string): ParsedPrefix {
   const network = words.map((word, index) => (word & (mask[index] ?? 0)) >>> 0)
   const canonical = `${textOf(network)}/${givenLength - offset}`
   if (network.some((word, index) => word !== words[index])) {
-    return { fault: `${text.trim()} is an address within ${canonical}; name one of the two.` }
+    return {
+      fault: `${text.trim()} is ambiguous: enter ${canonical} for the network, or ${textOf(words)} for one address.`,
+    }
   }
   return { prefix: canonical }
 }

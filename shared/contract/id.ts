@@ -31,7 +31,10 @@ export type IdPrefix =
 /** The number of characters of a ULID after the time, which has ten. */
 const RANDOM_LENGTH = 16
 
-/** How many of them are random in each id, with 5 bits each. The others count up within a millisecond. */
+/**
+ * The number of characters at the end of a ULID that are random in each id, with 5 bits each. The characters between
+ * the time and this end are random in the first id of a millisecond, and count up in further ids.
+ */
 const UNPREDICTABLE_LENGTH = 10
 
 /** The alphabet of a ULID. */

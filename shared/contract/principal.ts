@@ -1,9 +1,11 @@
 /**
  * Two kinds of signatures between gateway and backend, both with `GATEWAY_SECRET`:
  *
- * - the principal, which states: key K at revision R, of account A at revision S, makes this call. The backend
- *   signs it at a look-up, the gateway forwards it with each call, and it is valid for a minute;
- * - the signature of every other request of a gateway (look-ups, readiness probes, usage reports, pages).
+ * - the principal, which identifies the caller: key K at revision R, of account A at revision S. A backend signs it at
+ *   a look-up. The gateway forwards it with each call of the key, for up to a minute. The principal is not bound to a
+ *   request (docs/decisions/0011-principal-not-bound.md);
+ * - the signature of every other request of a gateway (look-ups, readiness probes, usage reports, pages), which covers
+ *   the method, the path and the body.
  *
  * `GATEWAY_SECRET` is a list of secrets, so that they can be rotated without an outage: the first secret signs, and
  * signatures with any of the secrets are accepted.

@@ -33,6 +33,10 @@ t.test('a prefix with host bits, or text that is no prefix or address, is reject
     '',
   ]
   for (const text of wrong) t.strictSame(Object.keys(parsePrefix(text)), ['fault'], text)
+  t.strictSame(parsePrefix('203.0.113.7/24'), {
+    fault:
+      '203.0.113.7/24 is ambiguous: enter 203.0.113.0/24 for the network, or 203.0.113.7 for one address.',
+  })
 })
 
 t.test('a list contains the addresses of its prefixes, and no other addresses', async (t) => {

@@ -1,4 +1,4 @@
-/** Stores the wordings of reminders that an account has changed. */
+/** Stores the reminder wordings that an account has changed. */
 import { lockAccount } from '../../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../../accounts/audit.ts'
 import type { Reader, Transaction } from '../../database/tables.ts'

@@ -76,8 +76,8 @@ function choiceFooter(kind: NoticeKind, baseUrl: string): string[] {
 }
 
 /**
- * Returns the reminder as a customer would receive it, except that its subject begins with `[Test]`. Returns undefined
- * if the invoice that the test reminder would show no longer exists.
+ * Returns the reminder as a customer would receive it, except that its subject begins with `[Test]`, and that its
+ * unsubscribe link has no effect. Returns undefined if the invoice that the test reminder would show no longer exists.
  */
 async function testReminder(
   reader: Reader,

@@ -171,29 +171,36 @@ const REFERENCES_MAX = 5
 
 function paymentOf(
   details: PaymentDetails,
-  all: readonly ReminderInvoice[],
+  allInvoices: readonly ReminderInvoice[],
   actionUrl: string | null,
   words: ReminderWords,
 ): MailPayment {
-  const { currency, account_number: number, bank_code: code, payment_link: link } = details
-  const invoices = all.filter((invoice) => invoice.currency === currency)
-  const iban = number === null ? undefined : formatIban(number)
-  const isBic = iban !== undefined && code !== null && /^[A-Z0-9]{8}(?:[A-Z0-9]{3})?$/.test(code)
+  const {
+    currency,
+    account_number: accountNumber,
+    bank_code: bankCode,
+    payment_link: link,
+  } = details
+  const invoices = allInvoices.filter((invoice) => invoice.currency === currency)
+  const iban = accountNumber === null ? undefined : formatIban(accountNumber)
+  // Without an IBAN, a bank code of eight digits may be a national one, such as a German Bankleitzahl.
+  const isBic =
+    iban !== undefined && bankCode !== null && /^[A-Z0-9]{8}(?:[A-Z0-9]{3})?$/.test(bankCode)
   const lines = [
     { label: words.accountHolder, value: details.account_holder },
-    { label: iban === undefined ? words.accountNumber : 'IBAN', value: iban ?? number },
-    { label: isBic ? 'BIC' : words.nationalBankCode, value: code },
+    { label: iban === undefined ? words.accountNumber : 'IBAN', value: iban ?? accountNumber },
+    { label: isBic ? 'BIC' : words.nationalBankCode, value: bankCode },
     { label: words.bankName, value: details.bank_name },
   ].flatMap(({ label, value }) => (value === null ? [] : [{ label, value: toOneLine(value) }]))
-  const numbers = invoices.map((invoice) => toOneLine(invoice.number))
-  const showsReference = number !== null && numbers.length <= REFERENCES_MAX
+  const invoiceNumbers = invoices.map((invoice) => toOneLine(invoice.number))
+  const showsReference = accountNumber !== null && invoiceNumbers.length <= REFERENCES_MAX
   // The payment link of the creditor is not shown if every invoice has its own, or if the button leads to it.
   const areAllLinked = invoices.every(({ paymentUrl }) => paymentUrl !== null)
   const isLinkShown = link !== null && link !== actionUrl && !areAllLinked
   return {
-    title: all.length === invoices.length ? words.howToPay : words.howToPayIn(currency),
+    title: allInvoices.length === invoices.length ? words.howToPay : words.howToPayIn(currency),
     lines: showsReference
-      ? [...lines, { label: words.reference, value: numbers.join(', ') }]
+      ? [...lines, { label: words.reference, value: invoiceNumbers.join(', ') }]
       : lines,
     link: isLinkShown ? { label: words.payOnline, url: link } : undefined,
   }
@@ -224,10 +231,10 @@ interface Sum {
 /** Adds up the invoices by currency. */
 function sumsOf(invoices: readonly ReminderInvoice[]): Sum[] {
   const byCurrency = Map.groupBy(invoices, ({ currency }) => currency)
-  return [...byCurrency].map(([currency, owed]) => ({
+  return [...byCurrency].map(([currency, group]) => ({
     currency,
-    due: owed.reduce((total, { amountDue }) => total + BigInt(amountDue), 0n),
-    onAccount: owed.reduce((total, { onAccount = 0 }) => total + BigInt(onAccount), 0n),
+    due: group.reduce((total, { amountDue }) => total + BigInt(amountDue), 0n),
+    onAccount: group.reduce((total, { onAccount = 0 }) => total + BigInt(onAccount), 0n),
   }))
 }
 

@@ -24,7 +24,7 @@ const KEY_PATTERN = /^[\x21-\x7e]{1,255}$/
 export interface OnceOptions {
   /**
    * The name of the operation, which is stored with the idempotency key. It must never change: otherwise a request
-   * that is repeated after an update would be performed twice.
+   * that is repeated after an upgrade of the service would be performed twice.
    */
   readonly operation: string
   /** The message that the next page shows. */

@@ -19,7 +19,7 @@ interface KeyView {
   readonly session: Session
   readonly row: ApiKeyRow
   readonly usage: KeyUsage
-  /** The calls and errors by operation in the last 24 hours. */
+  /** The calls and errors by operation in the last 24 hours, without the calls that gateways rejected. */
   readonly operations: readonly OperationCalls[]
   /** The most frequent errors of the last 30 days. */
   readonly errors: readonly TopError[]

@@ -22,9 +22,9 @@ export const RESTRICTION_FIELDS = {
 } as const
 
 /**
- * Returns null if the key does not expire, and undefined if the request contains no expiry. A form sends the last
- * day of use: the key expires at the end of this day in the account's time zone. Throws `Problem`
- * `validation_failed`.
+ * Returns null if the expiry is empty, which means that the key does not expire, and undefined if the request contains
+ * no expiry. A form sends the last day of use: the key expires at the end of this day in the account's time zone.
+ * Throws `Problem` `validation_failed`.
  */
 export function readExpiry(fields: Fields, timezone: string): Date | null | undefined {
   if (fields.has('expires_at')) {

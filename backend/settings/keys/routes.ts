@@ -115,8 +115,8 @@ export const keyPages: readonly SessionPage[] = [
       }
       const { row, secret } = await request.performAction('key_issued', async (tx) => {
         const issued = await issueApiKey(tx, input, peppers, actionContext)
-        // These functions throw if the form was already sent, or if its name is not confirmed. The new key is then
-        // rolled back.
+        // These functions throw if the form was already sent, or if another active key has the same name and the user
+        // has not confirmed this. The new key is then rolled back.
         await recordSubmission(tx, request, issued.row)
         if (!request.wantsJson) await rejectUnconfirmedName(tx, request, issued.row)
         return issued

@@ -12,8 +12,8 @@ export interface ReceivablesOptions extends RetryOptions {
 
 /**
  * `GET` and `POST` are those of openapi-fetch: they resolve with `data`, or with the problem (the JSON of an error
- * response of the service) as `error`. They throw a `ReceivablesError` if a proxy rejects the request without a
- * problem.
+ * response of the service) as `error`. They throw a `ReceivablesError` if a proxy rejected the last attempt, and
+ * another error if the request is aborted or its outcome is unknown.
  */
 export interface ReceivablesClient extends Pick<Client<paths>, 'GET' | 'POST'> {
   /** Reads every page of a list. Throws a `ReceivablesError` if the service rejects a request for a page. */

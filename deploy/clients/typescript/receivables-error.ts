@@ -2,7 +2,10 @@ import type { components } from './schema.ts'
 
 type Problem = components['schemas']['Problem']
 
-/** The service or a proxy rejected the request: a retry does not help, or every retry failed too. */
+/**
+ * The service or a proxy rejected the request. The client does not repeat it, because a retry does not help, all
+ * attempts failed, or `Retry-After` is longer than `waitMaxMs`.
+ */
 export class ReceivablesError extends Error {
   override readonly name = 'ReceivablesError'
   readonly status: number

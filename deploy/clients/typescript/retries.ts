@@ -12,8 +12,8 @@ export interface RetryOptions {
   /** The longest duration of one attempt including its response, in ms; 30,000 by default. */
   readonly attemptTimeoutMs?: number
   /**
-   * The longest wait between two attempts, in ms; 60,000 by default. If `Retry-After` is longer, the response
-   * is returned.
+   * The longest wait between two attempts, in ms; 60,000 by default. If `Retry-After` is longer, the request
+   * is not repeated.
    */
   readonly waitMaxMs?: number
 }

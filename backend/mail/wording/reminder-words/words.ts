@@ -43,7 +43,7 @@ export interface ReminderWords {
   readonly accountHolder: string
   /** The label of an account number that is not an IBAN. */
   readonly accountNumber: string
-  /** The label of a bank code that is not a BIC. */
+  /** The label of a bank code, except a BIC that belongs to an IBAN. */
   readonly nationalBankCode: string
   readonly bankName: string
   /** The label of the reference that the customer enters for a bank transfer. */
