@@ -120,18 +120,18 @@ function hasInvalidByte({ buffer, byteOffset, length }: Buffer, from: number): b
     if (offset === end) return false
     const byte = bytes[offset] ?? 0
     if ((byte >= SPACE && byte !== DELETE) || byte === TAB) continue
-    // A CR in the last byte and an LF in the first byte are accepted: the other half of the CRLF is not in these bytes.
+    // A CR in the last byte is accepted, because its LF may still arrive.
     const next = offset + 1 < end ? bytes[offset + 1] : LF
-    if (byte === CR ? next !== LF : byte !== LF || (offset > begin && bytes[offset - 1] !== CR))
-      return true
+    const before = offset > byteOffset ? bytes[offset - 1] : undefined
+    if (byte === CR ? next !== LF : byte !== LF || before !== CR) return true
   }
   return false
 }
 
 /**
- * Whether one of the four bytes of `word` is below `SPACE` or is `DELETE`, which the exclusive or turns into 0.
- * Each subtraction sets the highest bit of a byte that is less than the number subtracted from it; `& ~` excludes bytes
- * in which this bit was already set.
+ * Whether one of the four bytes of `word` is below `SPACE` or is `DELETE`. The exclusive or turns `DELETE` into 0. Each
+ * subtraction sets the highest bit of every byte that is less than the number subtracted from this byte. `& ~` excludes
+ * the bytes in which this bit was set before.
  */
 function hasControl(word: number): boolean {
   const offDelete = word ^ 0x7f7f7f7f

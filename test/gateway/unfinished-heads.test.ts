@@ -51,6 +51,9 @@ t.test('half of a line end is rejected, unless the next byte may complete it', a
     [`${BEGIN}${TAIL}\rX-B: b`, true],
     [`${BEGIN}${TAIL}\nX-B: b`, true],
     [`${BEGIN}${TAIL}\r\r\n`, true],
+    ['\r', false],
+    // Regression: a client that sent only this byte got no response until the deadline.
+    ['\n', true],
   ]
   for (const offset of OFFSETS) {
     for (const [text, rejects] of cases) {
