@@ -72,7 +72,10 @@ function render(problem: Problem, method: string, requestId: string): string {
   const title = escapeText(problemType(problem.code).title)
   const isReadOnly = method === 'GET' || method === 'HEAD'
   // The text of an internal error is written for API calls: it mentions the Idempotency-Key.
-  const isOutcomeUnknown = !isReadOnly && problem.code === 'internal_error'
+  const internalError = isReadOnly
+    ? 'Something went wrong on our side. Try again.'
+    : OUTCOME_UNKNOWN
+  const text = problem.code === 'internal_error' ? internalError : problem.message
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -84,7 +87,7 @@ function render(problem: Problem, method: string, requestId: string): string {
 <body>
 <main>
 <h1>${title}</h1>
-<p>${escapeText(isOutcomeUnknown ? OUTCOME_UNKNOWN : problem.message)}</p>
+<p>${escapeText(text)}</p>
 <p>Request <code translate="no">${escapeText(requestId)}</code></p>
 </main>
 </body>

@@ -4,6 +4,9 @@
  */
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
+import { asProblem } from '../../gateway/downstream/response.ts'
+import { validateRequestHead } from '../../gateway/http1/request-head.ts'
+import { createProblemPages } from '../../gateway/pages/problem-page.ts'
 import { matches } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
@@ -84,6 +87,18 @@ t.test('a script learns that the outcome of its request is unknown', async (t) =
     matches(t, await detailOf('/settings/api-keys', form), /^It is not known whether/)
     matches(t, await detailOf('/settings/api-keys', {}), /Try again\.$/)
   }
+})
+
+// Regression: the page that a browser got for a GET mentioned the Idempotency-Key, which only API calls have.
+t.test('the page of an internal error gives no advice for API calls', async (t) => {
+  const problemPage = createProblemPages(url, () => ({ prefix: '/settings', methods: [] }))
+  const pageOf = (method: string) => {
+    const fields = ['host', 'a', 'accept', BROWSER]
+    const head = validateRequestHead({ method, target: '/settings', version: '1.1', fields })
+    return String(problemPage(asProblem(new Error('unexpected')), head, 'req_1')?.body)
+  }
+  matches(t, pageOf('GET'), /<p>Something went wrong on our side. Try again.</)
+  matches(t, pageOf('POST'), /<p>It is not known whether the change was made./)
 })
 
 t.test('the path in a page is escaped', async (t) => {
