@@ -173,7 +173,7 @@ function createBudget(settings: Settings, addresses: BackendAddresses, log: Logg
   let connectionsMax = GATEWAY_CONNECTIONS
   function updateConnectionsMax(): void {
     const before = connectionsMax
-    // Before a host name is resolved, it has no address, but counts as one backend.
+    // A host name has no address before it is resolved, so at least one backend per URL is assumed.
     const backends = Math.max(BACKEND_URLS.length, addresses.current().length)
     const backendConnections = backends * connectionsPerBackend(BACKEND_CONNECTIONS)
     const allowed = clientConnectionsWithinFileLimit(backendConnections)

@@ -43,7 +43,7 @@ export interface WorkersOptions {
 
 interface RunningWorker {
   readonly worker: Worker
-  /** The URL of its operations listener. */
+  /** The URL of the worker's operations listener. */
   readonly operationsUrl: string
 }
 

@@ -1,9 +1,10 @@
 /**
  * The set of client connections, with a total limit, a limit per client, and a limit on TLS handshakes. When
  * a new connection exceeds a limit, connections without a call in progress are closed. At the limit per client, these
- * are connections of this client; at the other two limits, connections of the clients that have the most. If none can
- * be closed, the new connection is refused. A client that opens thousands of connections and leaves them idle therefore
- * loses its own, and clients with less than half as many lose none.
+ * are connections of this client; at the total limit, connections of the clients that have the most; and at the limit
+ * on handshakes, handshakes of the clients that have the most handshakes. If none can be closed, the new connection is
+ * refused. A client that opens thousands of connections and leaves them idle therefore loses its own, and clients with
+ * less than half as many lose none.
  */
 import type { Client } from './clients.ts'
 
@@ -139,9 +140,9 @@ export class Connections<T extends ClientConnection> {
   }
 
   /**
-   * Chooses up to `countMax` connections (or only handshakes) without a call in progress. With `onlyOf`,
-   * chooses connections of this client; otherwise, of the clients that have at least half as many as the client
-   * with the most. Connections of a low rank are chosen first, and the oldest first within a rank.
+   * Chooses up to `countMax` connections without a call in progress; with `onlyHandshakes`, only handshakes. With
+   * `onlyOf`, chooses connections of this client; otherwise, of the clients that have at least half as many as the
+   * client with the most. Connections of a low rank are chosen first, and the oldest first within a rank.
    */
   #chooseToClose(onlyHandshakes: boolean, countMax: number, onlyOf: Client | undefined): T[] {
     const countOf = ({ connections, handshakes }: Client) =>

@@ -58,7 +58,8 @@ export class Memory {
 
   /**
    * `users` contains all open connections, including those that use no memory at present. `onEvict` is called each
-   * time there is not enough memory, with the number of evicted connections, which may be 0.
+   * time there is not enough memory, with the number of evicted connections. If evicting them does not free enough,
+   * the connection that needs the memory is counted too.
    */
   constructor(
     { bytesMax, clientBytesMax }: MemoryLimits,
@@ -99,7 +100,8 @@ export class Memory {
       client.bytes[partition.name] += bytes
     }
     // A client is deleted when it has no connections and uses no memory. Behind a proxy, the client of a call never has
-    // connections, because they all belong to the proxy: it must be deleted when its last bytes are released.
+    // connections, because they all belong to the proxy: such a client must be deleted when its last bytes are
+    // released.
     if (client.connections === 0) this.#clients.deleteIfUnused(client)
     return canAdd
   }

@@ -56,8 +56,8 @@ export function createCallRecord(address: string, recordsSteps: boolean): CallRe
 }
 
 /**
- * Returns `work`. If steps are recorded and `work` is a promise, records its timings once it has settled. `spanId`
- * must be passed if it was sent to a backend.
+ * Returns `work`. If steps are recorded and `work` is a promise, records its timings once it has settled. The
+ * caller must pass `spanId` if it sends this id to a backend, as the parent of the backend's spans.
  */
 export function recordStep<T>(
   { steps }: CallRecord,

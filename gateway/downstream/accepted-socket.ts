@@ -16,7 +16,7 @@ const BYTES_PER_TURN = 256 * 1024
  * then on. If the accepted socket were read as a stream, Node would allocate 64 KiB for each read, and a call would
  * take about 5 % more CPU time (`npm run bench -- gateway --against DIRECTORY`). `node:net` offers `onread` only for
  * sockets that it connects, so a second socket takes over the handle of the first. A TLS socket is always read as a
- * stream. The handle is private to Node, so any socket is read as a stream if a version of Node has a different handle.
+ * stream. The handle is private to Node: if a version of Node has a different handle, every socket is read as a stream.
  */
 export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): Socket {
   const readPart = inTurns(read)

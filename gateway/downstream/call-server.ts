@@ -42,7 +42,7 @@ export interface CallServerOptions {
   allowedMethods(path: string): string | undefined
   /** Called if the head of a call is rejected. In `fields`, lower-case names alternate with values. */
   onInvalidHead(call: Call, fields: readonly string[]): void
-  /** Handles a valid request. Throws or returns a `Problem` to reject it; to return it takes less time. */
+  /** Handles a valid request. To reject the request, returns or throws a `Problem`; returning it takes less time. */
   serve(head: RequestHead, call: Call): Promise<Outcome> | Outcome
   /** Returns the page that a person sees instead of the problem document; undefined for other clients. */
   problemPage?(problem: Problem, call: Call): WholeResponse | undefined
@@ -121,7 +121,10 @@ export class CallServer {
       // `Connection` has registered it.
       await this.#send(call, connection, response, closes)
     } catch (error) {
-      this.#log.error({ requestId: call.requestId, err: error }, 'response failed')
+      this.#log.error(
+        { requestId: call.requestId, err: error },
+        'writing the response failed: the connection is closed',
+      )
       const problem = asProblem(error)
       call.record.code = problem.code
       status = problem.status
@@ -141,7 +144,10 @@ export class CallServer {
     try {
       this.#options.onSettled(call, status)
     } catch (error) {
-      this.#log.error({ requestId: call.requestId, err: error }, 'the call was not recorded')
+      this.#log.error(
+        { requestId: call.requestId, err: error },
+        'logging a call failed: its log line, metrics or spans are missing',
+      )
     }
   }
 

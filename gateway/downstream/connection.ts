@@ -30,8 +30,8 @@ const HEAD_TIMEOUT_MS = 10_000
  */
 const LINGER_MS = 2_000
 /**
- * A client that has closed its half of the connection may still read the response, or may be gone. If it is
- * receiving no response after this time, the connection is closed, which aborts its call.
+ * A client that has closed its half of the connection may still read the response, or may be gone. If no
+ * response is being sent to it after this time, the connection is closed, which aborts the call.
  */
 const HALF_CLOSED_MS = 1_000
 /** If more bytes than this arrive after the request in progress, reading pauses until its response is sent. */
@@ -169,7 +169,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     return this.#isHalfClosed
   }
 
-  /** Whether the key of its last call was cached. */
+  /** Whether the key of the last call on this connection was cached. */
   get isLastKeyKnown(): boolean {
     return this.#isLastKeyKnown
   }

@@ -1,6 +1,6 @@
 /**
- * A connection that has not finished its TLS handshake. The limits on connections and memory apply to it already. No
- * byte of a request has arrived yet, so the connection has no known key and no bytes that could be evicted.
+ * A connection that has not finished its TLS handshake. It counts against the limits on connections already. No byte of
+ * a request has arrived yet, so it has no known key, and uses none of the memory that the budget limits.
  */
 import type { Socket } from 'node:net'
 import type { Budget, BudgetedConnection } from '../budget/budget.ts'

@@ -120,7 +120,12 @@ export class Listener {
       reject: (connection, error) => this.#calls.reject(connection, error),
       onResponseTimeout: (call) =>
         log.warn({ requestId: call?.requestId }, 'the client did not receive its response in time'),
-      onFault: (err) => collapsingLog.error('connection', { err }, 'connection failed'),
+      onFault: (err) =>
+        collapsingLog.error(
+          'connection',
+          { err },
+          'an unexpected error closed the connection of a client',
+        ),
     }
     this.#tls = tls && this.#createTlsServer(tls)
     this.#deadlineTimer = setInterval(() => {
@@ -220,7 +225,7 @@ export class Listener {
     const id = connectionIdOf(socket)
     const handshake = this.#handshakes.get(id)
     this.#handshakes.delete(id)
-    // Without a handshake, the client has closed the connection in the meantime.
+    // The handshake is missing if the connection was closed in the meantime.
     if (handshake === undefined) return void socket.destroy()
     const { address, peer } = handshake
     const connection = new Connection(socket, { address, peer }, this.#connectionContext)

@@ -2,7 +2,7 @@
  * Authenticates callers. Only the backend knows keys; the results of look-ups are cached by digest, never by
  * secret. A cached key is sufficient to forward a call, since the backend checks the key again on every call.
  * The pipeline calls `confirm` before it rejects a call because of the key's addresses, limit or scopes, or because of
- * the route or the body's size, and before it responds to OPTIONS.
+ * the route or the body's size; before it responds to OPTIONS; and after the backend has rejected the principal.
  */
 import { LRUCache } from 'lru-cache'
 import {

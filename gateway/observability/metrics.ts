@@ -122,7 +122,7 @@ export function registerMetrics(metrics: Metrics, components: GatewayComponents)
 function registerBudgetMetrics(metrics: Metrics, budget: Budget): void {
   metrics.gauge(
     'receivables_gateway_client_memory_bytes',
-    'Memory for incomplete requests and for responses that clients have not received yet, of clients whose API key is cached (known) and of others (unknown).',
+    'Memory for incomplete requests and for responses that clients have not received yet, of calls whose API key is cached (known) and of all others (unknown).',
     () => [
       ['known', budget.bytesOf('known')],
       ['unknown', budget.bytesOf('unknown')],
@@ -265,8 +265,7 @@ function countSockets(sockets: Agent['sockets']): number {
   return Object.values(sockets).reduce((sum, list = []) => sum + list.length, 0)
 }
 
-/** Registers the metrics of Redis. Returns the histogram of the runs of
- * `consume.lua`. */
+/** Registers the metrics of Redis. Returns the histogram of the durations of successful runs of `consume.lua`. */
 export function registerRedisMetrics(metrics: Metrics, rateLimiter: () => RateLimiter): Durations {
   metrics.gauge(
     'receivables_gateway_redis_up',

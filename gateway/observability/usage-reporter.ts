@@ -102,8 +102,8 @@ export function createUsageReporter(
       batch: ++batch,
       refused: takeFrom(refused).map(([, calls]) => calls),
       errors: takeFrom(errors).map(([, calls]) => calls),
-      // `used` can be greater than the limit after Redis was unavailable or lost a counter, because the counts of
-      // several gateways are then added. Settings shows the limit in this case.
+      // `used` can be greater than the limit if the limit of the key was lowered, or if Redis was unavailable or lost a
+      // counter, because the counts of several gateways are then added. Settings shows the limit in these cases.
       windows: windows.map(({ keyId, used, limit, endsAt }) => {
         return { key_id: keyId, used: Math.min(used, limit), limit, ends_at: endsAt }
       }),

@@ -53,8 +53,8 @@ async function nextPart(
   arriving: AsyncIterator<Buffer>,
   waitMs: number,
 ): Promise<IteratorResult<Buffer>> {
-  // This timer runs only while we wait for the backend. A timeout of the backend's socket would also expire while a
-  // slow client keeps us from reading the response.
+  // This timer runs only while the gateway waits for the backend. A timeout of the backend's socket would also expire
+  // while the gateway does not read the response because the client is slow.
   const timer = setTimeout(() => response.destroy(new PageTimeout('the page stalled')), waitMs)
   try {
     return await arriving.next()

@@ -2,9 +2,9 @@
  * Forwards page requests, and mails from the mail server, to a backend with http-proxy-3. Before that, each request is
  * validated and its body is read; only allow-listed headers are forwarded. The listener writes the response
  * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and an incomplete response would look
- * complete. Backends are chosen and connected in the same way as for calls. `PageSlots` limits how many pages are
- * loaded at the same time, from all backends together, to the number of connections for pages that each backend has.
- * The HTTP agent of a backend therefore never queues requests.
+ * complete. Backends are chosen and connected in the same way as for calls. At most as many pages are
+ * loaded at the same time, from all backends together, as each backend has connections for pages (see `PageSlots`). The
+ * HTTP agent of a backend therefore never queues requests.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -58,8 +58,8 @@ export interface PagesProxy {
   /** Returns undefined if the client receives the problem document instead, e.g. because it does not accept HTML. */
   problemPage(problem: Problem, head: RequestHead, requestId: string): WholeResponse | undefined
   /**
-   * Rejects with `Problem` 503 if no backend is reachable or accepts the gateway's signature, or if the page gets no
-   * slot in time; with 504 if the backend does not respond in time; and with 502 after any other failure. If the call
+   * Rejects with `Problem` 503 if no backend is reachable, if the gateway's signature is rejected twice, or if the page
+   * gets no slot; with 504 if the backend does not respond in time; and with 502 after any other failure. If the call
    * is aborted with a `Problem`, rejects with this problem.
    */
   forward(request: PageRequest): Promise<Response>

@@ -64,7 +64,12 @@ export function toUpstream(
 export function toClient(head: RequestHead, response: UpstreamResponse): Response {
   const { status, headers, body } = response
   // This 401 is a fault of the backend, and says nothing about the client's key.
-  if (status === 401) throw new Problem('bad_gateway', 'The backend sent no usable response.')
+  if (status === 401) {
+    throw new Problem(
+      'bad_gateway',
+      'The response cannot be used. Whether the request was carried out is unknown; retry with the same Idempotency-Key.',
+    )
+  }
   const forwarded = headersForClient(headers)
   const hasNoBody = head.method === 'HEAD' || status === 204 || status === 304
   if (!hasNoBody) return { status, headers: forwarded, body }

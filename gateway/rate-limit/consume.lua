@@ -37,8 +37,8 @@ for i, key in ipairs(KEYS) do
   local numbers = {}
   for number in string.gmatch(ARGV[1 + i], '%d+') do numbers[#numbers + 1] = tonumber(number) end
   local limit, calls, known, known_end, unreported = unpack(numbers)
-  -- The gateway learned this end before the clock of this server was set back, or set it itself, by a clock that is ahead.
-  -- Without this, the window would last longer than its length.
+  -- The gateway learned `known_end` before the clock of this server was set back, or computed it with a clock that is
+  -- ahead. Without this correction, the window would last longer than its length.
   if known_end > now + window + SHIFT_MS then known_end = now + window end
 
   local counted = redis.pcall('INCRBY', key, calls)

@@ -1,4 +1,4 @@
-/** Decides from an error of Redis whether the script of the rate limit may have counted the calls of a request. */
+/** Decides from the error of a script call whether the script of the rate limit may have counted its calls. */
 
 /** The command was not sent. */
 export class RedisNotConnected extends Error {}

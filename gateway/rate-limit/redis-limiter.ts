@@ -1,7 +1,7 @@
 /**
  * The rate limiter that all gateways share, in Redis. One script call counts the calls that arrive in the same turn of
- * the event loop. If these have many keys, several script calls count them; in a cluster, one script call counts the
- * calls of one key. Each call still gets its own exact count.
+ * the event loop. If these calls are of many keys, several script calls count them; in a cluster, each script call
+ * counts the calls of one key. Each call still gets its own exact count.
  *
  * An error concerns one key, the server, or the connection. If a counter is unusable, the script replaces it with the
  * last count that this gateway knows; other keys are not affected. If the server rejects a script call before the
@@ -230,8 +230,8 @@ function scriptValues(
     const { used = 0, endsAt = 0, unreported = 0 } = window ?? {}
     values.push(`${limit} ${resolvers.length} ${used} ${endsAt} ${unreported}`)
     // If the reply is lost, unreported calls are not sent again. If Redis has not counted them, a later script call
-    // corrects the counter, because `used` includes them, and the script never continues from a lower number than
-    // `used`.
+    // corrects the counter, because `used` includes them, and in the same window, the script never continues from a
+    // lower number than `used`.
     if (window !== undefined) window.unreported = 0
   })
   return values

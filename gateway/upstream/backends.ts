@@ -28,7 +28,7 @@ export interface Backend {
 export interface InternalRequest {
   readonly method: 'GET' | 'POST'
   readonly path: string
-  /** The body, which is sent as JSON. */
+  /** The body, which is sent as JSON; undefined if there is none. */
   readonly body: unknown
   readonly pool: 'internal' | 'unknownKeys'
 }
@@ -65,9 +65,9 @@ export interface Backends {
    *
    * - If no connection to a backend can be opened, the next backend is tried, until all were tried.
    * - If an attempt fails before its deadline and there is another backend, the request is sent once more, to that one.
-   * - The first attempt is aborted, and the request sent again, to another backend if there is one, if its backend
-   *   misses a readiness probe while another backend is ready, or if its backend responds to a probe but has not
-   *   responded to the request for 2 seconds.
+   * - The first attempt is aborted if its backend misses a readiness probe while another backend is ready, or responds
+   *   to a probe but has not responded to the request for 2 seconds. The request is then sent again, to another backend
+   *   if there is one.
    */
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */

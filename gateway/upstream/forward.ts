@@ -133,7 +133,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
     failures.set(url, kinds.set(kind, (kinds.get(kind) ?? 0) + 1))
     if (kind === 'client_gone') return
     const fields = { backend: url, progress: failure.progress, err: failure.cause }
-    collapsingLog.warn(`${url} ${kind}`, fields, 'attempt failed')
+    collapsingLog.warn(`${url} ${kind}`, fields, 'an attempt to forward a call failed')
   }
 
   return {

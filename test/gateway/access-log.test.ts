@@ -119,7 +119,8 @@ t.test(
     // Failed attempts and failed calls are logged with a stack trace only when they first occur.
     t.ok(stacks() <= 4, `${stacks()} stack traces`)
     await until(
-      () => /"more":\d\d,"seconds":1,"msg":"attempt failed"/.test(gateway.log()),
+      () =>
+        /"more":\d\d,"seconds":1,"msg":"an attempt to forward a call failed"/.test(gateway.log()),
       'the further attempts are counted in one line',
     )
   },

@@ -304,11 +304,15 @@ t.test(
     await until(async () => {
       const { closed } = await exchangeBytes(broken.port, `\0${'x'.repeat(40_000)}`)
       t.ok(closed)
-      return broken.log().includes('connection failed')
+      return broken.log().includes('an unexpected error closed the connection')
     }, 'the error occurs on a connection')
     other.socket.write(get('/api/v1/debtors', 'Connection: close\r\n'))
     await once(other.socket, 'end')
     t.strictSame(statuses(other.text()), ['200'])
-    matches(t, broken.log(), /"level":"error".*a defect.*"connection failed"/)
+    matches(
+      t,
+      broken.log(),
+      /"level":"error".*a defect.*"an unexpected error closed the connection of a client"/,
+    )
   },
 )
