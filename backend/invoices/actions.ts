@@ -109,7 +109,12 @@ const RESUME: InvoiceAction = {
 const IS_RESUMABLE = sql<boolean>`chasing_status <> 'active' and status in ('open', 'partially_paid')
   and (chasing_blocked_reason is null or chasing_blocked_reason <> ${DISPUTED})`
 
-const RESUMED = { chasing_status: 'active', chasing_blocked_reason: null } as const
+/** Planning then sets the time of the next reminder. Without the null, the invoice would show the end of the pause. */
+const RESUMED = {
+  chasing_status: 'active',
+  chasing_next_action_at: null,
+  chasing_blocked_reason: null,
+} as const
 
 /**
  * Turns a draft into an open invoice, which the debtor owes. The number does not change. Throws
@@ -274,8 +279,8 @@ async function perform(
     actionContext.now,
     `invoice ${invoice.number} was ${participle}`,
   )
-  // Both functions schedule planning of the debtor's reminders. `touchDebtor` also marks the debtor as updated, because
-  // its balances change. An action changes them only if it changes the status of the invoice.
+  // Both functions schedule planning of the debtor's reminders. `touchDebtor` also marks the debtor as updated, which
+  // is necessary only if the action changes the status of the invoice, and thereby the debtor's balances.
   const isStatusChanged = row.status !== invoice.status
   await (isStatusChanged ? touchDebtor : replanDebtor)(
     tx,

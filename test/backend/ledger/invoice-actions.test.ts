@@ -188,6 +188,9 @@ t.test('a dispute blocks reminders until it is resolved', async (t) => {
     message: /cannot be resolved, because it is not disputed/,
   })
   await ledger.resume(invoice.id)
+  // Regression: until the next planning, the invoice showed the end of the pause as the time of the next reminder.
+  const { chasing } = await ledger.read(invoice.id)
+  matches(t, chasing, { status: 'active', blocked_reason: null, next_action_at: null })
   await rejectsWith(t, ledger.resume(invoice.id), {
     code: 'invoice_state_conflict',
     message: /cannot be resumed, because its reminders are not blocked/,
