@@ -122,7 +122,7 @@ export const debtorCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'can receive mail again', (tx, accountId, actionContext) =>
+      change(context, ID, 'is no longer blocked by a bounce', (tx, accountId, actionContext) =>
         clearSuppression(tx, accountId, ID, actionContext),
       ),
   }),

@@ -216,7 +216,10 @@ export const keyCommands: readonly Command[] = [
   }),
 ]
 
-/** Throws `UsageError`. An absent option has no member in the result; `none` removes the restriction. */
+/**
+ * Throws `UsageError`. An absent option has no member in the result. `--addresses none` becomes an empty list, which
+ * removes the restriction.
+ */
 function readRestrictions(options: {
   readonly 'expires-at'?: string | undefined
   readonly addresses?: string | undefined

@@ -20,8 +20,8 @@ import type { Writable } from 'node:stream'
 import { isOrphaned } from '../background/leases.ts'
 
 /**
- * The suffixes of a database and of the files that SQLite may create beside it. Earlier versions wrote incomplete files
- * without a directory of their own.
+ * The suffixes of a database and of the files that SQLite may create beside it. Earlier versions wrote an incomplete
+ * file without a directory of its own, so `remove` must also find the files beside it.
  */
 const SUFFIXES = ['', '-journal', '-wal', '-shm']
 
@@ -40,10 +40,10 @@ const INCOMPLETE =
 const ABANDONED_MS = 12 * 3_600_000
 
 /**
- * First removes the incomplete files that killed processes have left beside `path`, and reports them to `stderr`. Then
- * creates the file `path`, and resolves with the number of its bytes: `write` receives the path of an empty file that
- * only its owner can read, and fills it; then this file is moved to `path`. If `write` throws, or SIGINT, SIGTERM or
- * SIGHUP ends the process, no file remains.
+ * Creates the file `path`, and resolves with its size in bytes. `write` receives the path of an empty file that only
+ * its owner can read. When `write` has filled this file, the file is moved to `path`. If `write` throws, or SIGINT,
+ * SIGTERM or SIGHUP ends the process, no file remains. Also removes the incomplete files that killed processes have
+ * left beside `path`, and reports them to `stderr`.
  */
 export async function createFile(
   path: string,
@@ -116,8 +116,9 @@ function isAbandoned(path: string, { pid, host }: Partial<Record<string, string>
 }
 
 /**
- * Removes the directory with the incomplete file of `path` if a signal ends the process, until the returned function is
- * called. The directory is renamed first: otherwise, a thread of SQLite could create a file in it again.
+ * Until the returned function is called, a signal that ends the process first removes the directory with the incomplete
+ * file of `path`. The directory is renamed before it is removed: otherwise, a thread of SQLite could create a file in
+ * it again.
  */
 function removeOnSignal(directory: string, path: string): () => void {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const

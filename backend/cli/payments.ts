@@ -21,7 +21,8 @@ import { accountIdOf } from './owner.ts'
 export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments allocate',
-    summary: 'Allocate money on account from a payment to open invoices of the same customer.',
+    summary:
+      'Allocate money on account from a payment to open or written-off invoices of the same customer.',
     arguments: ['ID'],
     options: {
       to: {

@@ -169,8 +169,9 @@ async function withContext<T>(
     },
     async performAction(perform) {
       const database = await context.database()
-      // A command may perform many actions, for minutes. With the time at which it began, `updated_at` of the records
-      // that it changes last would be so old that clients that synchronize their copies would miss the changes.
+      // Each action has the time at which it is performed, because a command may perform many actions over several
+      // minutes. With the time at which the command began, `updated_at` of the records that it changes last would be so
+      // old that clients that synchronize their copies would miss the changes.
       return database.transaction((tx) =>
         perform(tx, { actor: OPERATOR, now: environment.clock() }),
       )

@@ -4,7 +4,7 @@
  * throws, and everything is read only up to a limit.
  */
 import PostalMime, { type Email } from 'postal-mime'
-import { bounceTypeOf, bounceTypeOfReply, oneLine, parseReply } from '../mail/status-codes.ts'
+import { bounceTypeOf, bounceTypeOfReply, parseReply, toShortLine } from '../mail/status-codes.ts'
 import type { Bounce } from '../reminders/sending/bounces.ts'
 import { truncate } from '../validation/truncate.ts'
 import { textOfHtml } from './html-text.ts'
@@ -34,7 +34,7 @@ const REFERENCES_MAX = 50
 export async function readInboundMail(raw: Buffer): Promise<InboundMail> {
   const mail = await parse(raw)
   if (mail === undefined) return { content: { kind: 'unknown' }, references: [], sender: null }
-  const sender = mail.from?.address === undefined ? null : oneLine(mail.from.address)
+  const sender = mail.from?.address === undefined ? null : toShortLine(mail.from.address)
   const content = contentOf(mail)
   const isReport = content.kind !== 'reply' && content.kind !== 'auto_reply'
   const thread = `${mail.inReplyTo ?? ''} ${mail.references ?? ''}`
@@ -96,7 +96,7 @@ function firstLines(raw: Buffer): Buffer {
 /** A person can attach a report to a mail, so only an automatic mail counts as a report. */
 function contentOf(mail: Email): InboundMail['content'] {
   if (!isAutomatic(mail)) {
-    return { kind: 'reply', subject: oneLine(mail.subject ?? ''), text: textOf(mail) }
+    return { kind: 'reply', subject: toShortLine(mail.subject ?? ''), text: textOf(mail) }
   }
   const status = partOf(mail, ...DELIVERY_STATUS)
   if (status !== undefined) return readDeliveryStatus(status, mail.text ?? '')
@@ -142,7 +142,7 @@ function bounceOf(fields: ReadonlyMap<string, string>, notification: string): Bo
   // If the relay reports only that the delivery failed, the remote server's reply may contain the reason.
   const remoteReply = isVague(status) ? parseReply(diagnostic) : undefined
   const code = remoteReply?.enhanced ?? status ?? '5.0.0'
-  const detail = oneLine(diagnostic || `status ${code}`)
+  const detail = toShortLine(diagnostic || `status ${code}`)
   if (remoteReply === undefined || !isVague(code)) return { type: bounceTypeOf(code), code, detail }
   // Without a reason, a rejection of the text does not show that the address is invalid.
   const type = REJECTED_TEXT.test(notification) ? 'soft' : bounceTypeOfReply(remoteReply)

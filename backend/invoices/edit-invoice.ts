@@ -43,7 +43,8 @@ export async function editInvoice(
     detail: { number: invoice.number, changed: changedColumns },
   })
   const isDueDateChanged = 'due_date' in change
-  // When the new due date has passed, the event `invoice.overdue` is recorded, even if it was recorded for the old one.
+  // When the new due date has passed, the event `invoice.overdue` is recorded, even if this event was already recorded
+  // for the old due date.
   const overdueReset = isDueDateChanged ? ({ overdue_announced: 0 } as const) : {}
   const row = await changeInvoice(
     tx,

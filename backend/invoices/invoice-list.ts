@@ -181,8 +181,8 @@ const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageV
   const page = pageWithBounds(variant, values)
   const pageWithoutSortIndex: Page = { ...page, ignoresSortIndex: true }
   // `due_date` after the id does not change the order, because ids are unique. It only keeps SQLite, which has no
-  // statistics, from using the index of all invoices: that index contains no due date, unlike the one of announced
-  // invoices.
+  // statistics, from using the index of all invoices: that index contains no due date, unlike the index of
+  // announced invoices.
   const dueDateLast = sql`due_date ${sql.raw(page.direction)}`
   const selectIds = (announced: 0 | 1, idPage: Page, dueDate: Column) =>
     reader

@@ -277,9 +277,9 @@ const readInvoicesToSettle = prepared(
 )
 
 /**
- * Returns at most `max` open and partially paid invoices of a debtor in one currency, the oldest due date first. A
- * debtor may have thousands of them, and reading all would block the process. The invoice `firstId` precedes all
- * others. Their lines are not read.
+ * Returns at most `max` open and partially paid invoices of a debtor in one currency, without their lines. The invoice
+ * `firstId` is the first, and the other invoices follow, the oldest due date first. A debtor may have thousands of
+ * invoices, and reading all would block the process.
  */
 export async function listOpenInvoices(
   reader: Reader,

@@ -221,16 +221,17 @@ export function withImpliedLimits<F extends AnyTimeFilters>(filters: F, sort: st
   return filters
 }
 
-/** The clocks of two backends differ by less than this. */
-export const CLOCK_DIFFERENCE_MAX_MS = 86_400_000
+/** The clocks of two backends differ by less than this, and a clock is set back by less than this. */
+export const CLOCK_MARGIN_MS = 86_400_000
 
 /**
- * A row with a `sent_at` before `instant` was created before the result. Earlier versions stored the time of sending by
- * the clock of the sending backend, which could be behind the clock of the backend that created the message. Returns
- * undefined if the result would be after the year 9999, because the texts of such instants do not sort by time.
+ * Returns an instant before which all messages with a `sent_at` before `instant` were created. Earlier versions stored
+ * the time of sending by the clock of the sending backend, which could be behind the clock of the backend that created
+ * the message. Returns undefined if the result would be after the year 9999, because the texts of such instants do not
+ * sort by time.
  */
 function dayAfter(instant: string): string | undefined {
-  const later = new Date(Date.parse(instant) + CLOCK_DIFFERENCE_MAX_MS).toISOString()
+  const later = new Date(Date.parse(instant) + CLOCK_MARGIN_MS).toISOString()
   return later.startsWith('+') ? undefined : later
 }
 

@@ -285,7 +285,9 @@ function countedPerRow(reader: Reader, sort: string, scannedSort: string): numbe
   return isStoredOrder ? COUNTED_IN_STORED_ORDER_SQLITE : 1
 }
 
-/** Returns the position of the row with this `number` in a section, from 1; undefined if the section has fewer rows. */
+/**
+ * Returns the position of the last of the first `number` rows of a section; undefined if the section has fewer rows.
+ */
 async function findPosition(
   reader: Reader,
   { table, accountId }: AccountTable,

@@ -7,9 +7,11 @@ export interface TextRange {
 /**
  * Returns the range of the lower-case texts that begin with the prefix. In contrast to `like`, a condition with a range
  * can always use an index of the column. The range ends before the prefix followed by the last code point of Unicode,
- * which sorts after all others. A sigma at the end of the prefix may be within a word of the text. It is then `σ` in
- * the text, but `ς` in the prefix, because lower-casing turns a sigma at the end of a word into `ς`. In Unicode, `ς`
- * directly precedes `σ`, so the range contains the texts with either letter.
+ * which sorts after all others.
+ *
+ * Lower-casing turns a sigma at the end of a word into `ς`, and any other sigma into `σ`. A sigma at the end of the
+ * prefix is therefore `ς`, although it is `σ` in texts in which the word continues. The range contains the texts with
+ * either letter, because `ς` directly precedes `σ` in Unicode.
  */
 export function prefixRange(prefix: string): TextRange {
   const stem = prefix.replace(/[ςσ]$/, '')

@@ -5,7 +5,7 @@
  * created in the last weeks.
  *
  * The time in the id of an invoice is the time of its creation, or later: ids increase even if the clock is set back.
- * `CLOCK_DIFFERENCE_MAX_MS` is a margin in case the clock is set back while an invoice is created.
+ * `CLOCK_MARGIN_MS` is a margin in case the clock is set back while an invoice is created.
  *
  * The index by due date sorts the invoices of a due date by id. The last entry of a due date therefore shows a time
  * before which all invoices of this due date were created, and the other entries need not be read.
@@ -17,7 +17,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { lowestIdSince, timeOfId } from '../../shared/contract/id.ts'
 import type { Reader } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
-import { type AnyTimeFilters, CLOCK_DIFFERENCE_MAX_MS, type Page, type Position } from './keyset.ts'
+import { type AnyTimeFilters, CLOCK_MARGIN_MS, type Page, type Position } from './keyset.ts'
 
 /** The maximum number of entries that are read: one for each due date in five years. This takes some milliseconds. */
 const ENTRIES_MAX = 2000
@@ -64,7 +64,7 @@ async function findDueDate(
   createdSince: string,
   dueSince: string,
 ): Promise<string> {
-  const idSince = lowestIdSince('inv', new Date(Date.parse(createdSince) - CLOCK_DIFFERENCE_MAX_MS))
+  const idSince = lowestIdSince('inv', new Date(Date.parse(createdSince) - CLOCK_MARGIN_MS))
   const [last] = await readFirstDueDate(reader, { accountId, dueSince, idSince })
   return last?.due_date ?? LOWEST
 }
@@ -77,7 +77,7 @@ async function findTimeAfterCreations(reader: Reader, filters: Filters): Promise
   const { accountId, due_since = LOWEST, due_before = HIGHEST } = filters
   const [latest] = await readLatest(reader, { accountId, due_since, due_before })
   if (!latest?.id || latest.number === ENTRIES_MAX) return HIGHEST
-  return new Date(timeOfId(latest.id).getTime() + CLOCK_DIFFERENCE_MAX_MS).toISOString()
+  return new Date(timeOfId(latest.id).getTime() + CLOCK_MARGIN_MS).toISOString()
 }
 
 interface CreatedValues {

@@ -30,11 +30,12 @@ export interface Mail {
  * - `accepted`: the server accepted the mail, or the mail was written to a file.
  * - `refused`: the server rejected the recipient or the message; or the mailer or the outbox did, and sent nothing to
  *   the server (see `code`). If `type` is `hard`, the rejection is permanent.
- * - `abandoned`: nothing was sent, for a reason that does not show whether the recipient's address is valid (started
- *   too late, server unavailable, login or sender rejected). The mail may be handed over again. If `isDenied` is set,
- *   the server does not relay mail to this recipient, but may relay mail to others.
- * - `unknown`: the connection failed while or after the text was sent, so the mail may have arrived. A retry
- *   has the same Message-ID.
+ * - `abandoned`: the server did not accept the mail, or nothing was sent to the server, for a reason that does not show
+ *   whether the recipient's address is valid (started too late, server unavailable, login or sender rejected). The mail
+ *   may be handed over again. If `isDenied` is set, the server does not relay mail to this recipient, but may relay
+ *   mail to others.
+ * - `unknown`: the connection failed while or after the text was sent, so the mail may have arrived. A retry has the
+ *   same Message-ID.
  */
 export type HandOverResult =
   | {

@@ -18,7 +18,7 @@ import {
 import { HAND_OVER_MS_MAX, type HandOverResult, type Mail, type Mailer } from './mail.ts'
 import { handOver, notStarted } from './smtp.ts'
 import type { SmtpAddress } from './smtp-url.ts'
-import { oneLine } from './status-codes.ts'
+import { toShortLine } from './status-codes.ts'
 import { LOGO_CID } from './wording/mail-body.ts'
 
 export interface MailerOptions {
@@ -90,7 +90,7 @@ export function createMailer(options: MailerOptions): Mailer {
     async send(mail, { startBefore }) {
       // An error means that nothing was sent, because `handOver` reports failures as results.
       const sending = attempt(mail, startBefore).catch((error: Error): HandOverResult => {
-        return { outcome: 'abandoned', detail: oneLine(error.message) }
+        return { outcome: 'abandoned', detail: toShortLine(error.message) }
       })
       inProgress.add(sending)
       const result = await sending

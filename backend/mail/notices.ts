@@ -32,7 +32,7 @@ export interface NoticeDetails {
     readonly prefix: string
     readonly expires_at: string
   }
-  /** Sent to the Admins, except the Admin who issued the key. `subject_id` is the key. */
+  /** Sent when an Admin has issued a key, to the other Admins. `subject_id` is the key. */
   readonly 'api_key.issued': {
     readonly name: string
     readonly prefix: string

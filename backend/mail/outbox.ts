@@ -113,7 +113,7 @@ async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
   const handingOver = composeAndHandOver(deps, row, startBefore)
   const result = await handingOver.catch((error: unknown): HandOverResult => {
     deps.log.error({ err: error, id }, 'mail of a notice not composed')
-    // `recordResult` retries it.
+    // With this result, `recordResult` schedules a retry.
     return { outcome: 'abandoned', detail: 'the mail could not be composed' }
   })
   await recordResult(deps, row, result)

@@ -45,7 +45,10 @@ export function parseSmtpUrl(text: string): SmtpAddress {
   }
 }
 
-/** The class `URL` encodes only the host of web addresses as ASCII, and others, such as `mail.müller.de`, as %XX. */
+/**
+ * Returns the host in ASCII. The class `URL` converts a host such as `mail.müller.de` only in web addresses; in the
+ * addresses of mail servers, it encodes `ü` as %XX.
+ */
 function hostOf({ hostname }: URL): string {
   if (hostname.startsWith('[')) return hostname.slice(1, -1)
   const host = domainToASCII(decode(hostname))

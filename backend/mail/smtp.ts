@@ -7,7 +7,7 @@ import { Readable } from 'node:stream'
 import SMTPConnection, { type SMTPEnvelope } from 'nodemailer/lib/smtp-connection'
 import type { HandOverResult } from './mail.ts'
 import type { SmtpAddress } from './smtp-url.ts'
-import { failureCauseOf, oneLine, parseReply, type Reply } from './status-codes.ts'
+import { failureCauseOf, parseReply, type Reply, toShortLine } from './status-codes.ts'
 
 /** How long a draining process waits for the final reply. By default, the whole drain takes at most 10 s. */
 const DRAINED_REPLY_MS_MAX = 3000
@@ -25,7 +25,10 @@ export interface HandOverOptions {
   readonly startWithinMs: number
   /** How long the server may take for its final reply, counted from the end of `startWithinMs`. */
   readonly replyMsMax: number
-  /** When it aborts, a hand-over that has not started is abandoned; otherwise the wait for the reply is shortened. */
+  /**
+   * When this signal aborts, a hand-over that has not started is abandoned. If the hand-over has started, the wait for
+   * the final reply is shortened.
+   */
   readonly signal: AbortSignal
 }
 
@@ -137,14 +140,15 @@ function resultOf(
 ): HandOverResult {
   const reply = parseReply(response)
   if (reply === undefined || reply.status < 400) {
-    return hasStarted ? { outcome: 'unknown', detail: oneLine(message) } : abandoned(message)
+    return hasStarted ? { outcome: 'unknown', detail: toShortLine(message) } : abandoned(message)
   }
   // A rejected greeting, login or sender says nothing about the recipient.
   const phase = command === 'RCPT TO' ? 'recipient' : command === 'DATA' ? 'text' : undefined
   const cause = phase === undefined ? 'general' : failureCauseOf(reply, phase)
   // The server does not relay mail to this recipient, but may relay mail to others.
   if (cause === 'denied') return { ...abandoned(reply.text), isDenied: true }
-  // nodemailer sends this command even if the server does not offer it, and the reply then does not say what is wrong.
+  // nodemailer sends STARTTLS even if the server does not offer it. The reply of such a server does not say what is
+  // wrong.
   if (command === 'STARTTLS') return abandoned(`the server rejected STARTTLS: ${reply.text}`)
   return cause === 'general' ? abandoned(reply.text) : refused(cause, reply)
 }
@@ -157,7 +161,7 @@ export function notStarted(stopping: AbortSignal): HandOverResult {
 }
 
 function abandoned(detail: string) {
-  return { outcome: 'abandoned', detail: oneLine(detail) } as const
+  return { outcome: 'abandoned', detail: toShortLine(detail) } as const
 }
 
 function refused(type: 'hard' | 'soft', { status, enhanced, text }: Reply): HandOverResult {

@@ -16,7 +16,7 @@ export function parseReply(text: string): Reply | undefined {
   const [, status, enhanced] =
     /^(\d{3})(?:[ -]([245]\.\d{1,3}\.\d{1,3})(?= |$))?/.exec(text.trim()) ?? []
   if (status === undefined) return undefined
-  const line = oneLine(text)
+  const line = toShortLine(text)
   // qmail writes the enhanced code at the end: `550 sorry, no mailbox here by that name. (#5.1.1)`.
   const atEnd = /\(#([245]\.\d{1,3}\.\d{1,3})\b/.exec(line)?.[1]
   return { status: Number(status), enhanced: enhanced ?? atEnd, text: line }
@@ -40,12 +40,13 @@ export function failureCauseOf(reply: Reply, phase: 'recipient' | 'text'): Failu
   // After any command, this code means that the server closes the connection.
   if (status === 421) return 'general'
   const subjectAndDetail = enhanced?.slice(2)
-  // Without its class, the enhanced code begins with 3 if the reason is the mail system (except 3.4: the mail is too
-  // large), and with 5 if it is the protocol; 1.7 and 1.8 concern our sender address.
+  // In an enhanced code without its class, 3.x concerns the mail system (except 3.4: the mail is too large), 5.x
+  // concerns the protocol, and 1.7 and 1.8 concern our sender address.
   const isGeneral = /^(?:3\.(?!4$)|5\.|1\.[78]$)/.test(subjectAndDetail ?? '')
   if (isGeneral) return 'general'
   const hasReason = subjectAndDetail !== undefined && subjectAndDetail !== '0.0'
-  // These codes are about our DKIM signature, SPF record or host name (RFC 7372).
+  // These codes concern our DKIM signature, SPF record or host name (RFC 7372), or the domain of our sender address
+  // (RFC 7505).
   if (hasReason && /^7\.2[0-7]$/.test(subjectAndDetail)) return 'denied'
   // By default, Postfix denies relaying with 454 4.7.1. Greylisting also uses 4.7.1, but with 450 or 451.
   const isDenied = status === 454 || (!hasReason && status !== 530 && DENIAL.test(text))
@@ -89,6 +90,6 @@ export function bounceTypeOf(enhanced: string): 'hard' | 'soft' {
 const LINE_CHARS_MAX = 300
 
 /** Returns the text in one line, truncated to `LINE_CHARS_MAX` characters. */
-export function oneLine(text: string): string {
+export function toShortLine(text: string): string {
   return truncate(text.replace(/[\p{Cc}\s]+/gu, ' ').trim(), LINE_CHARS_MAX)
 }

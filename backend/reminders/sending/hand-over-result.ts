@@ -44,7 +44,7 @@ export async function recordHandOverResult(
       await bounceMessage(tx, message, { type, code, detail }, now)
       break
     }
-    // Nothing was sent, so the message can be handed over again.
+    // The server has not accepted the mail, so the message can be handed over again.
     case 'abandoned':
       await scheduleRetry(tx, message, reminder, detail, now)
       break

@@ -34,7 +34,7 @@ export const SHOWN_MAX = 50
 export const HISTORY_MAX = 100
 
 /** Each list contains at most one row more than the page shows. This row tells the page that the list is longer. */
-export interface InvoiceView {
+export interface InvoicePageView {
   readonly session: Session
   readonly now: Date
   /** The current date in the account's time zone. */
@@ -77,7 +77,7 @@ const RESOLVE: PageAction = {
 }
 
 /** When the dispute is resolved, another reason may still block reminders, e.g. a payment or an earlier decision. */
-function resolveAction(row: InvoiceRow, { now, session }: InvoiceView): PageAction {
+function resolveAction(row: InvoiceRow, { now, session }: InvoicePageView): PageAction {
   const storedHold = holdOf(row)
   const { chasing_status: status, ...otherFields } = chasingFieldsFor(storedHold, now)
   if (status === 'active') return RESOLVE
@@ -93,7 +93,7 @@ function resolveAction(row: InvoiceRow, { now, session }: InvoiceView): PageActi
 
 export function renderInvoicePage(
   frame: Frame,
-  view: InvoiceView,
+  view: InvoicePageView,
   rejected?: RejectedAction,
 ): Html {
   const { session, row, customerName, today, payments, messages, history, now } = view
@@ -131,7 +131,7 @@ ${renderListSection('Messages', messages, fullList('messages', row), (rows) => r
  * whether the last reminder arrived, says so after its stage and its time.
  */
 function renderLastReminder(
-  { row, stageWithUnknownOutcome }: InvoiceView,
+  { row, stageWithUnknownOutcome }: InvoicePageView,
   times: TimeContext,
 ): Html {
   const { chasing_stage: stage, chasing_last_message_at: at } = row
@@ -147,7 +147,7 @@ function fullList(name: 'payments' | 'messages', { id }: InvoiceRow): FullList {
 }
 
 /** Renders the audit entries of the invoice, e.g. each credit with its amount and reason. */
-function renderHistory({ session, row, history }: InvoiceView): Html {
+function renderHistory({ session, row, history }: InvoicePageView): Html {
   const { timezone } = session.account
   return html`<section aria-labelledby="history"><h2 id="history">History</h2>
 <table class="keys ledger dense"><caption class="unseen">Actions on the invoice, newest first</caption>
@@ -169,7 +169,7 @@ function renderTimeFact(name: string, at: string | null, timezone: string): Html
     : html`<div><dt>${name}</dt><dd>${exactTime(at, timezone)}</dd></div>`
 }
 
-function actionsWithReason(view: InvoiceView): readonly PageAction[] {
+function actionsWithReason(view: InvoicePageView): readonly PageAction[] {
   const { row } = view
   return [
     ...(isOpen(row) ? [isDisputed(row) ? resolveAction(row, view) : DISPUTE, WRITE_OFF] : []),
@@ -179,7 +179,7 @@ function actionsWithReason(view: InvoiceView): readonly PageAction[] {
 
 function renderActions(
   frame: Frame,
-  view: InvoiceView,
+  view: InvoicePageView,
   rejected: RejectedAction | undefined,
 ): Html | undefined {
   const { row } = view

@@ -24,7 +24,7 @@ import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
 import { renderFinalise } from './finalise-page.ts'
-import { HISTORY_MAX, type InvoiceView, renderInvoicePage, SHOWN_MAX } from './invoice-page.ts'
+import { HISTORY_MAX, type InvoicePageView, renderInvoicePage, SHOWN_MAX } from './invoice-page.ts'
 
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
@@ -126,7 +126,7 @@ function actionPage(
   }
 }
 
-function responseOf(view: InvoiceView, rejected?: RejectedAction) {
+function responseOf(view: InvoicePageView, rejected?: RejectedAction) {
   const page: RenderPage = (frame) => renderInvoicePage(frame, view, rejected)
   return { json: renderInvoice(view.row, view.today), page }
 }
@@ -134,7 +134,7 @@ function responseOf(view: InvoiceView, rejected?: RejectedAction) {
 async function readInvoice(
   reader: Reader,
   { session, id, now }: Pick<SessionRequest, 'session' | 'id' | 'now'>,
-): Promise<InvoiceView> {
+): Promise<InvoicePageView> {
   const { id: accountId, timezone } = session.account
   const row = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
   const newest = newestRows(SHOWN_MAX)
