@@ -20,8 +20,9 @@ async function copyInto(from: string, to: string): Promise<void> {
     await source.exec(`vacuum into '${to.replaceAll("'", "''")}'`)
   } catch (error) {
     if (!isDiskFull(error)) throw error
+    // The incomplete copy is in a directory of its own (see `createFile`), which the user does not know.
     throw new Error(
-      `The disk of ${dirname(to)} has too little space for the copy. Free space, or choose another disk.`,
+      `The disk of ${dirname(dirname(to))} has too little space for the copy. Free space, or choose another disk.`,
       { cause: error },
     )
   } finally {
