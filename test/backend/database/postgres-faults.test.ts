@@ -123,14 +123,20 @@ t.test('the database works again after its server has crashed and restarted', as
   t.equal(database.fault, undefined)
 })
 
-// Regression: each transaction or read for which no further connection could be opened failed.
-t.test('transactions and reads use open connections if the server accepts no more', async (t) => {
+/** Creates a database whose URL has a role that may open only `connections` connections. Superusers have no limit. */
+async function createLimitedDatabase(t: Test, connections: number) {
   const url = await createDatabase()
   const operator = await connect(t, url.href)
-  // The limit does not apply to superusers.
-  await operator.query('create role limited login connection limit 8')
-  await operator.query('grant pg_read_all_data, pg_write_all_data to limited')
-  url.username = 'limited'
+  const role = `limited_${connections}`
+  await operator.query(`create role ${role} login connection limit ${connections}`)
+  await operator.query(`grant pg_read_all_data, pg_write_all_data to ${role}`)
+  url.username = role
+  return { url, role, operator }
+}
+
+// Regression: each transaction or read for which no further connection could be opened failed.
+t.test('transactions and reads use open connections if the server accepts no more', async (t) => {
+  const { url } = await createLimitedDatabase(t, 8)
   const database = await openTestDatabase(t, { url: url.href, connectionsMax: 40 })
   await database.transaction((tx) => insertRow(tx, 'a'))
   await readRowIds(database)
@@ -152,12 +158,8 @@ t.test('transactions and reads use open connections if the server accepts no mor
 // Regression: if the server had rejected the connections of several reads with the same SQL text, some of these reads
 // never ended, neither with rows nor with an error.
 t.test('each read that waits too long for a connection to a full server fails', async (t) => {
-  const url = await createDatabase()
-  const operator = await connect(t, url.href)
   // The poll, one writer, one reader and the client below use all connections.
-  await operator.query('create role crowded login connection limit 4')
-  await operator.query('grant pg_read_all_data, pg_write_all_data to crowded')
-  url.username = 'crowded'
+  const { url, role, operator } = await createLimitedDatabase(t, 4)
   const database = await openTestDatabase(t, { url: url.href, waitMsMax: 2000, connectionsMax: 40 })
   await database.transaction((tx) => insertRow(tx, 'a'))
   await readRowIds(database)
@@ -177,7 +179,7 @@ t.test('each read that waits too long for a connection to a full server fails', 
   const outcomes = await Promise.allSettled(waiting)
   t.ok(outcomes.every(({ status }) => status === 'rejected'))
   await operator.query(`select pg_cancel_backend(pid) from pg_stat_activity
-    where usename = 'crowded' and state = 'active'`)
+    where usename = '${role}' and state = 'active'`)
   await slow
 })
 

@@ -22,7 +22,7 @@ import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { ON_POSTGRES } from '../../fixtures/service/database-url.ts'
-import { byId, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
+import { byId, createSlowClock, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 /** A word that identifies the person. No other text contains it. */
@@ -210,18 +210,12 @@ t.test('a synchronized copy contains no personal data after a long erasure', asy
   await fillLedger(testAccount, debtor)
   const types = ['invoices', 'payments', 'messages']
   const copies = types.map((type) => createSyncedCopy(type, 200, testAccount.get))
-  const begunAt = backend.now.getTime()
-  const later = (minutes: number) => new Date(begunAt + minutes * 60_000)
+  const { clock, later, lastTime } = createSlowClock(backend.now)
   // The client's run begins ten minutes after the command. Only the debtor itself is erased by then.
   for (const copy of copies) await copy.run(later(10))
-  let minutes = -10
-  const clock = () => {
-    minutes += 10
-    return later(minutes)
-  }
   await eraseDebtor(backend.database, debtor.id, { actor: OPERATOR, clock, reason: REASON })
   // Regression: each record got the time at which the command began, which this run considered old.
-  for (const copy of copies) await copy.run(later(minutes))
+  for (const copy of copies) await copy.run(lastTime())
   const copied = copies.flatMap(({ objects }) => byId(objects))
   t.equal(copied.length, 5)
   t.notOk(JSON.stringify(copied).includes(CANARY))

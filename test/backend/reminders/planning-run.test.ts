@@ -9,7 +9,7 @@ import { matches } from '../../fixtures/matches.ts'
 import { recordLog } from '../../fixtures/recorded-log.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
-import { byId, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
+import { byId, createSlowClock, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
 
 const MORNING = '2026-11-24T08:00:00.000Z'
 
@@ -87,18 +87,12 @@ t.test('a synchronized copy misses nothing of a long planning run', async (t) =>
   // More than one transaction plans.
   for (let n = 0; n < 30; n++) await createInvoice('2026-11-19')
   const copy = createSyncedCopy('messages', 200, testAccount.get)
-  const begunAt = Date.parse(MORNING)
-  const later = (minutes: number) => new Date(begunAt + minutes * 60_000)
+  const { clock, later, lastTime } = createSlowClock(new Date(MORNING))
   // The client's run begins ten minutes after the planning run, and ends before the first message is planned.
   await copy.run(later(10))
-  let minutes = -10
-  const clock = () => {
-    minutes += 10
-    return later(minutes)
-  }
   await runPlanning({ ...deps, clock })
   // Regression: each message got the time at which the planning run began, which this run considered old.
-  await copy.run(later(minutes))
+  await copy.run(lastTime())
   const all = byId(await copy.readAll())
   t.equal(all.length, 30)
   t.strictSame(byId(copy.objects), all)

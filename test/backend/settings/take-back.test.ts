@@ -16,7 +16,7 @@ import {
   MEMBER,
   startSettings,
 } from '../../fixtures/service/settings.ts'
-import { byId, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
+import { byId, createSlowClock, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
 
 const HEADER = 'Invoice number,Customer ID,Customer name,Invoice date,Due date,Amount,Paid on'
 const ROWS = [
@@ -307,42 +307,38 @@ t.test(
   },
 )
 
-t.test('a synchronized copy misses nothing of a long take-back by an operator', async (t) => {
+/** Starts Settings on a database that the command line can open, too. */
+async function openForOperator(t: Test) {
   const directory = t.testdir()
   const url = `sqlite:${join(directory, 'receivables.db')}`
   const database = await openTestDatabase(t, { url })
   const { backend, account } = await startSettings(t, { database })
   const ada = await logIn(backend, ADMIN)
   const file = [HEADER, ...ROWS].join('\n')
-  const { json } = await ada.send('POST', '/settings/import', { ...IMPORT, file })
+  const importRows = () => ada.send('POST', '/settings/import', { ...IMPORT, file })
+  return { directory, database, backend, account, importRows }
+}
+
+t.test('a synchronized copy misses nothing of a long take-back by an operator', async (t) => {
+  const { directory, backend, account, importRows } = await openForOperator(t)
+  const { json } = await importRows()
   const key = await backend.issueKey(account.id)
   const copy = createSyncedCopy('invoices', 200, (path) => backend.call(key, 'GET', path))
   const takenBack = ['imports', 'take-back', String(json['import_id'])]
-  const begunAt = backend.now.getTime()
-  const later = (minutes: number) => new Date(begunAt + minutes * 60_000)
+  const { clock, later, lastTime } = createSlowClock(backend.now)
   // The client's run begins ten minutes after the command, and ends before the first invoice is taken back.
   await copy.run(later(10))
-  let minutes = -10
-  const clock = () => {
-    minutes += 10
-    return later(minutes)
-  }
   matches(t, await runCli(takenBack, { DATA_DIR: directory }, clock), { code: 0 })
   // Regression: each record got the time at which the command began, which this run considered old.
-  await copy.run(later(minutes))
+  await copy.run(lastTime())
   const all = byId(await copy.readAll())
   matches(t, all, Array(4).fill({ status: 'void' }))
   t.strictSame(byId(copy.objects), all)
 })
 
 t.test('operators list imports and take them back', async (t) => {
-  const directory = t.testdir()
-  const url = `sqlite:${join(directory, 'receivables.db')}`
-  const database = await openTestDatabase(t, { url })
-  const { backend, account } = await startSettings(t, { database })
-  const ada = await logIn(backend, ADMIN)
-  const file = [HEADER, ...ROWS].join('\n')
-  await ada.send('POST', '/settings/import', { ...IMPORT, file })
+  const { directory, database, account, importRows } = await openForOperator(t)
+  await importRows()
   const run = async (...args: string[]) =>
     JSON.parse(outputOf(await runCli([...args, '--json'], { DATA_DIR: directory })))
   const [listed] = await run('imports', 'list', '--account', account.id)
@@ -355,7 +351,7 @@ t.test('operators list imports and take them back', async (t) => {
   t.equal(after.taken_back, 8)
 
   // Regression: a record that was changed during the command was counted neither as taken back nor as kept.
-  const again = await ada.send('POST', '/settings/import', { ...IMPORT, file })
+  const again = await importRows()
   await database.transaction((tx) =>
     sql`
       create trigger change_meanwhile after insert on audit_log
