@@ -28,7 +28,7 @@ import { literalFilter, rangeFilter, readPage, selectPage } from '../lists/page.
 import { prefixRange } from '../lists/prefix.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { normalizeText } from '../validation/unicode.ts'
-import { type ListedBalances, selectListedBalances } from './balances.ts'
+import { type RowWithBalances, selectBalances } from './balances.ts'
 import { renderDebtor } from './representation.ts'
 import { readContactability } from './suppressed-addresses.ts'
 
@@ -259,7 +259,7 @@ export async function listDebtors(
   { status, q, ...filters }: DebtorFilters,
   today: string,
   page: Page,
-): Promise<(DebtorRow & ListedBalances)[]> {
+): Promise<(DebtorRow & RowWithBalances)[]> {
   const names = q === undefined ? undefined : nameRangeOf(q)
   const list = {
     table: 'debtors',
@@ -308,13 +308,13 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Vari
     ...within(columnOrUnindexed(page, 'name_search'), filters.nameFrom, filters.nameBefore),
     ...withinBounds(pageWithSortHint),
   ]
-  return selectPage<DebtorRow & ListedBalances>(
+  return selectPage<DebtorRow & RowWithBalances>(
     reader,
     'debtors',
     DEBTOR_COLUMNS,
     pageWithSortHint,
     conditions,
-    { balances: selectListedBalances(reader, filters.today) },
+    { balances: selectBalances(reader, filters.today) },
   )
 })
 

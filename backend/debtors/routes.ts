@@ -6,7 +6,7 @@ import { writeOperation } from '../api/write.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import { parseEmail } from '../validation/contact.ts'
 import { oneOf, parsed, text } from '../validation/fields.ts'
-import { balancesOfListed } from './balances.ts'
+import { balancesOf } from './balances.ts'
 import { debtorBody, newDebtor } from './debtor-body.ts'
 import { findDebtorWithBalances } from './debtor-with-balances.ts'
 import { createDebtor, listDebtors } from './debtors.ts'
@@ -28,8 +28,7 @@ export const debtorOperations: readonly Operation[] = [
     find(reader, { caller: { account }, now }, filters, page) {
       return listDebtors(reader, account.id, filters, todayIn(account.timezone, now), page)
     },
-    render: async (_reader, _call, rows) =>
-      rows.map((row) => renderDebtor(row, balancesOfListed(row))),
+    render: async (_reader, _call, rows) => rows.map((row) => renderDebtor(row, balancesOf(row))),
   }),
   readOperation({
     operationId: 'getDebtor',
