@@ -78,11 +78,10 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
 ): (db: D, values: V) => Promise<Row[]> {
   const statements = new WeakMap<object, Map<string, CompiledQuery<Row>>>()
 
-  function statementFor(db: D, values: V): CompiledQuery<Row> {
+  function statementFor(db: D, values: V, shape: string): CompiledQuery<Row> {
     // All connections of one kind share an adapter: there is one for PostgreSQL, and there are two for SQLite.
     const { adapter } = db.getExecutor()
     const statementsOfKind = statements.get(adapter) ?? new Map<string, CompiledQuery<Row>>()
-    const shape = shapeOf(values)
     const known = statementsOfKind.get(shape)
     if (known !== undefined) return known
     const placeholders = placeholdersOf<V>(Object.entries<Values[string]>(values))
@@ -92,8 +91,9 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
   }
 
   return async (db, values) => {
-    if (hasLongArray(values)) return await run(db, build(db, values).compile())
-    const statement = statementFor(db, values)
+    const shape = shapeOf(values)
+    if (shape === undefined) return await run(db, build(db, values).compile())
+    const statement = statementFor(db, values, shape)
     const compiled: PreparedQuery<Row> = { ...withValues(statement, values), isPrepared: true }
     return await run(db, compiled)
   }
@@ -143,11 +143,15 @@ async function run<Row>(db: Db, compiled: CompiledQuery<Row>): Promise<Row[]> {
   return rows
 }
 
-/** Identifies a statement of one builder: by the names of the values and the lengths of the arrays. */
-function shapeOf(values: Values): string {
+/**
+ * Identifies a statement of one builder: by the names of the values and the lengths of the arrays. Returns undefined if
+ * an array is longer than `ARRAY_LENGTH_MAX`.
+ */
+function shapeOf(values: Values): string | undefined {
   let shape = ''
   for (const name in values) {
     const value = values[name]
+    if (isList(value) && value.length > ARRAY_LENGTH_MAX) return undefined
     shape += isList(value) ? `${name}*${value.length},` : `${name},`
   }
   return shape
@@ -165,14 +169,6 @@ function placeholdersOf<V>(entries: readonly (readonly [string, Values[string]])
 function valueAt(values: Values, { name, index }: Placeholder): Value | undefined {
   const value = values[name]
   return isList(value) ? value[index ?? 0] : value
-}
-
-function hasLongArray(values: Values): boolean {
-  for (const name in values) {
-    const value = values[name]
-    if (isList(value) && value.length > ARRAY_LENGTH_MAX) return true
-  }
-  return false
 }
 
 function isList(value: Values[string] | undefined): value is readonly Value[] {
