@@ -18,6 +18,7 @@ import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { isOrphaned } from '../background/leases.ts'
+import { isDiskFull } from '../database/sqlite/connection.ts'
 
 /**
  * The suffixes of a database and of the files that SQLite may create beside it. Earlier versions wrote an incomplete
@@ -42,8 +43,8 @@ const ABANDONED_MS = 12 * 3_600_000
 /**
  * Creates the file `path`, and resolves with its size in bytes. `write` receives the path of an empty file that only
  * its owner can read. When `write` has filled this file, the file is moved to `path`. If `write` throws, or SIGINT,
- * SIGTERM or SIGHUP ends the process, no file remains. Also removes the incomplete files that killed processes have
- * left beside `path`, and reports them to `stderr`.
+ * SIGTERM or SIGHUP ends the process, no file remains. Throws an error that names the directory if its disk is full.
+ * Also removes the incomplete files that killed processes have left beside `path`, and reports them to `stderr`.
  */
 export async function createFile(
   path: string,
@@ -65,10 +66,21 @@ export async function createFile(
     renameSync(incomplete, path)
     flushNames(dirname(path))
     return size
+  } catch (error) {
+    if (!hasNoSpace(error)) throw error
+    throw new Error(
+      `The disk of ${dirname(path)} has too little space. Free space, or choose another disk.`,
+      { cause: error },
+    )
   } finally {
     remove(directory)
     stopListening()
   }
+}
+
+/** Whether the disk is full, according to the file system or to SQLite. */
+function hasNoSpace(error: unknown): boolean {
+  return isDiskFull(error) || (error instanceof Error && 'code' in error && error.code === 'ENOSPC')
 }
 
 function suffixOfIncomplete(): string {

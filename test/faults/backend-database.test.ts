@@ -91,19 +91,26 @@ t.test(
 )
 
 // Regression: the message said that the database was unavailable.
-t.test('a backup to a full disk names the disk, and leaves no file', async (t) => {
+t.test('a backup or an export to a full disk names the disk, and leaves no file', async (t) => {
   const target = mkdtempSync(join(tmpdir(), 'full-backup-'))
   t.teardown(() => rmSync(target, { recursive: true }))
   if (!(await mountSmallDisk(t, target))) return skip(t, 'mounting a tmpfs requires root')
   const { ledger } = await prepareLedger(t)
   fillUp(join(target, 'filler'))
-  const to = join(target, 'backup.db')
-  const outcome = await runCliProcess(['database', 'backup', '--to', to], ledger.system.env)
-  matches(t, outcome, {
-    code: 1,
-    stderr: new RegExp(`^The disk of ${target} has too little space`),
-  })
-  t.strictSame(readdirSync(target), ['filler'])
+  const to = join(target, 'file')
+  const accounts = await runCliProcess(['accounts', 'list', '--json'], ledger.system.env)
+  const [account] = JSON.parse(accounts.stdout)
+  for (const command of [
+    ['database', 'backup'],
+    ['accounts', 'export', account.id],
+  ]) {
+    const outcome = await runCliProcess([...command, '--to', to], ledger.system.env)
+    matches(t, outcome, {
+      code: 1,
+      stderr: new RegExp(`^The disk of ${target} has too little space`, 'm'),
+    })
+    t.strictSame(readdirSync(target), ['filler'])
+  }
 })
 
 for (const end of ['continues', 'is killed'] as const) {

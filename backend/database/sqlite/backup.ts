@@ -2,9 +2,8 @@
  * Copies a SQLite database while a backend writes to it. The copy is complete and consistent as of one instant, and
  * contains no remains of deleted data.
  */
-import { dirname } from 'node:path'
 import { sql } from 'kysely'
-import { isDiskFull, SqliteConnection } from './connection.ts'
+import { SqliteConnection } from './connection.ts'
 import { kyselyOnConnection } from './kysely.ts'
 
 /** Copies the database at the path `from` into the empty file at the path `to`, and checks the copy. */
@@ -18,13 +17,6 @@ async function copyInto(from: string, to: string): Promise<void> {
   const source = await SqliteConnection.open(from, 'write')
   try {
     await source.exec(`vacuum into '${to.replaceAll("'", "''")}'`)
-  } catch (error) {
-    if (!isDiskFull(error)) throw error
-    // The incomplete copy is in a directory of its own (see `createFile`), which the user does not know.
-    throw new Error(
-      `The disk of ${dirname(dirname(to))} has too little space for the copy. Free space, or choose another disk.`,
-      { cause: error },
-    )
   } finally {
     await source.close()
   }
