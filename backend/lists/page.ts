@@ -4,14 +4,15 @@
  * Reading and sorting all rows that match one of the filters is fast if these are few. In a large account, the slower
  * of these two methods takes seconds.
  *
- * SQLite has no statistics, and often chooses the slower method. `readPage` therefore scans some rows of the list and
- * counts some matches of each filter, and continues with twice as many until either the page is full or all matches of
- * a filter are counted. In the latter case, it sorts these matches. The page then takes at most about three times as
- * long as with the faster method.
+ * The service collects no statistics on SQLite (it never runs `ANALYZE`), so SQLite often chooses the slower method.
+ * `readPage` therefore scans some rows of the list and counts some matches of each filter, and continues with twice as
+ * many until either the page is full or all matches of a filter are counted. In the latter case, it sorts these
+ * matches. The page then takes at most about three times as long as with the faster method.
  *
  * PostgreSQL has statistics of each column, but it assumes that matches are spread evenly over the list. If a list is
- * filtered by time, `readPage` does the same as on SQLite, but leaves the choice to PostgreSQL after some scans,
- * because with many rows and many matches, PostgreSQL usually chooses the faster method.
+ * filtered by a time other than the one by which it is sorted, `readPage` does the same as on SQLite, but leaves the
+ * choice to PostgreSQL after some scans, because with many rows and many matches, PostgreSQL usually chooses the faster
+ * method.
  */
 import { type Compilable, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
@@ -42,7 +43,8 @@ const FIRST_SCAN_ROWS = 1000
 
 /**
  * The number of matches that are counted for each scanned row, if the filter's index is sorted by creation and the scan
- * is not. SQLite stores rows in the order of creation, so reading them in another order takes longer.
+ * is not. SQLite stores rows in the order of creation, so the scan takes longer: in the time in which it reads one row,
+ * two matches are counted.
  */
 const COUNTED_IN_STORED_ORDER_SQLITE = 2
 
@@ -61,7 +63,7 @@ interface List<V> {
   readonly values: V
   /** Values of filters that match few rows, such as a debtor. If one is defined, the list is not scanned. */
   readonly selectiveFilters: readonly unknown[]
-  /** Filters by other indexed columns, which may match many rows. A scan and an index can each be the faster method. */
+  /** Filters by other indexed columns, which may match many rows. For these, either method can be the faster one. */
   readonly broadFilters: readonly IndexedFilter[]
   /**
    * Called if the first scan, which has ended at `after`, has not filled the page. Resolves with a later position at
@@ -189,7 +191,7 @@ interface IndexSection {
   readonly after?: Position | undefined
 }
 
-/** A filter and the sections of an index of the column that contain all its matches. */
+/** A filter by a column. The sections, of an index of this column, together contain all matches of the filter. */
 export interface IndexedFilter {
   readonly column: string
   /**
@@ -213,8 +215,8 @@ export function literalFilter(
 }
 
 /**
- * Returns the filter for a range of a column whose index sorts rows by this column, and contains the rows with
- * `condition`.
+ * Returns the filter for a range of a column. There must be an index that is sorted by this column. If it is a partial
+ * index, `condition` is its condition.
  */
 export function rangeFilter(
   column: string,
@@ -237,8 +239,8 @@ function planScan<V extends AnyTimeFilters>({ values, broadFilters }: List<V>, s
     ({ sections: { length, 0: first } }) => length === 1 && first?.sort === sort,
   )
   const filters = broadFilters.filter((filter) => filter !== inOrder && filter.sections.length > 0)
-  // If a filter of the list has the same column as a time range, it replaces the filter of the range, because its index
-  // may be partial and thus contain fewer rows.
+  // A broad filter can have the column of a time range, e.g. the unpaid invoices by due date. It then replaces the
+  // result of `rangeFilter`, because its index may be partial and contain fewer rows.
   const timeFilters = ranges
     .filter((other) => other !== range)
     .map((other) => filters.find(({ column }) => column === other[0]) ?? rangeFilter(...other))

@@ -10,8 +10,9 @@
  * The index by due date sorts the invoices of a due date by id. The last entry of a due date therefore shows a time
  * before which all invoices of this due date were created, and the other entries need not be read.
  *
- * An id does not show a time after which an invoice was created, so only lists that begin with the newest invoice or
- * with the earliest due date are served.
+ * An id does not show a time after which an invoice was created. Therefore, no position is found for lists that begin
+ * with the oldest invoice, or that have only `created_before`. None is searched for lists that begin with the latest
+ * due date either.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { lowestIdSince, timeOfId } from '../../shared/contract/id.ts'
@@ -117,7 +118,7 @@ interface LatestValues {
 
 /**
  * Reads the last entry of each due date, from the last due date. Resolves with the highest id and the number of
- * entries.
+ * steps, which is `ENTRIES_MAX` if there may be more entries.
  */
 const readLatest = prepared((reader: Reader, values: LatestValues) => {
   const { accountId, due_since, due_before } = values
