@@ -18,6 +18,7 @@ import {
   type PageVariant,
   pageWithBounds,
   type TimeFilters,
+  UNINDEXED_ACCOUNT_ID,
   within,
   withinBounds,
   withinTimes,
@@ -85,7 +86,9 @@ const readPayments = preparedPage((reader: Reader, filters: Values, variant: Var
     byOtherFilters: [filters.invoice_id],
   })
   const conditions = [
-    ...equals('account_id', accountId),
+    // The payments of an invoice are found by their ids. With the plain column, SQLite would read all payments of the
+    // account from an index that contains the ids.
+    ...equals(filters.invoice_id === undefined ? 'account_id' : UNINDEXED_ACCOUNT_ID, accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
     ...equals('debtor_id', filters.debtor_id),

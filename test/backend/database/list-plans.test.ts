@@ -191,6 +191,18 @@ t.test('payments that were received at another time are skipped in the index', a
   }
 })
 
+// Regression: SQLite read all payments of the account from an index that contains their ids.
+t.test('the payments of an invoice are found by their ids', async (t) => {
+  const planOf = await openListPlanner(t)
+  for (const sort of ['created_at', 'updated_at']) {
+    const steps = await planOf((reader) =>
+      listPayments(reader, 'acc_1', { invoice_id: 'inv_1' }, pageOf(sort, 'desc')),
+    )
+    const ofPayments = steps.filter((step) => / payments /.test(step))
+    t.ok(ofPayments.length > 0 && ofPayments.every((step) => step.endsWith('(id=?)')), sort)
+  }
+})
+
 // Regression: SQLite read all messages of the account.
 t.test('the messages of a rare channel are read from the index of rare channels', async (t) => {
   const planOf = await openListPlanner(t)
