@@ -45,6 +45,12 @@ t.test('the documentation has every guide', async (t) => {
   }
 })
 
+// Regression: when the lines of a guide were joined, a code block became inline code that began with `sh`.
+t.test('inline code does not begin with the language of a code block', async (t) => {
+  for (const [path, page] of pages)
+    t.notMatch(page, /<code>(?:sh|text|json|http|js|ts|python|php|go) /, path)
+})
+
 t.test('gateways buffer each page whole', async (t) => {
   for (const [path, page] of pages) t.ok(Buffer.byteLength(page) <= BUFFERED_BYTES_MAX, path)
 })
