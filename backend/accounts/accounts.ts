@@ -10,7 +10,7 @@ import { recordEvent } from '../events/events.ts'
 import { parseCurrency } from '../money/money.ts'
 import { normalizeText, trimText } from '../validation/unicode.ts'
 import { type ActionContext, recordAudit } from './audit.ts'
-import { renderAccount } from './representation.ts'
+import { representAccount } from './representation.ts'
 import { parseScopes, type Scope } from './scopes.ts'
 
 export const ACCOUNT_STATUSES = [
@@ -141,8 +141,8 @@ export async function setStatus(
       accountId: id,
       type: 'account.read_only_changed',
       subjectId: id,
-      render: () => renderAccount(changed, isReadOnly(status)),
-      renderBefore: () => renderAccount(account, isReadOnly(account.status)),
+      represent: () => representAccount(changed, isReadOnly(status)),
+      representBefore: () => representAccount(account, isReadOnly(account.status)),
     } as const
     await recordEvent(tx, event, actionContext.now)
   }

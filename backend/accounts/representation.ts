@@ -5,7 +5,7 @@ import { currencyExponent } from '../money/money.ts'
  * The JSON of an account in events. `readOnly` is `isReadOnly(row.status)`, which the caller passes because
  * accounts.ts, which exports `isReadOnly`, imports this file.
  */
-export function renderAccount(row: AccountRow, readOnly: boolean) {
+export function representAccount(row: AccountRow, readOnly: boolean) {
   return {
     object: 'account',
     id: row.id,

@@ -17,7 +17,7 @@ import { noticeActorOf, recordNotice } from '../mail/notices.ts'
 import { checkKeyInput } from './key-input.ts'
 import { nextWarningOrExpiry, readAllowedAddresses } from './key-status.ts'
 import { type Pepper, pepperDigest } from './peppers.ts'
-import { renderApiKey } from './representation.ts'
+import { representApiKey } from './representation.ts'
 
 /** The number of calls per hour that a new key may make. */
 export const RATE_LIMIT_DEFAULT = 600
@@ -110,10 +110,10 @@ export async function issueApiKey(
       actionContext.now,
     )
   }
-  const render = () => renderApiKey(row, actionContext.now)
+  const represent = () => representApiKey(row, actionContext.now)
   await recordEvent(
     tx,
-    { accountId, type: 'api_key.issued', subjectId: row.id, render },
+    { accountId, type: 'api_key.issued', subjectId: row.id, represent },
     actionContext.now,
   )
   return { row, secret }
@@ -164,8 +164,8 @@ export async function revokeApiKey(
     accountId: key.account_id,
     type: 'api_key.revoked',
     subjectId: id,
-    render: () => renderApiKey(revoked, actionContext.now),
-    renderBefore: () => renderApiKey(key, actionContext.now),
+    represent: () => representApiKey(revoked, actionContext.now),
+    representBefore: () => representApiKey(key, actionContext.now),
   } as const
   await recordEvent(tx, event, actionContext.now)
   return revoked

@@ -9,7 +9,7 @@ import { type IssuedApiKey, issueApiKey, lockApiKey, revokeApiKey } from './api-
 import { canonicalAddresses, expiryErrors, nameErrors, normalizeName } from './key-input.ts'
 import { keyStatus, nextWarningOrExpiry, readAllowedAddresses } from './key-status.ts'
 import type { Pepper } from './peppers.ts'
-import { renderApiKey } from './representation.ts'
+import { representApiKey } from './representation.ts'
 
 /** Absent members leave the key unchanged. */
 export interface KeyChange {
@@ -186,8 +186,8 @@ async function recordUpdatedEvent(
     accountId: after.account_id,
     type: 'api_key.updated',
     subjectId: after.id,
-    render: () => renderApiKey(after, actionContext.now),
-    renderBefore: () => renderApiKey(before, actionContext.now),
+    represent: () => representApiKey(after, actionContext.now),
+    representBefore: () => representApiKey(before, actionContext.now),
   } as const
   await recordEvent(tx, event, actionContext.now)
 }

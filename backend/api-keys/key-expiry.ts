@@ -8,7 +8,7 @@ import type { ApiKeyRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 import { recordNotice } from '../mail/notices.ts'
 import { isExpired, nextWarningOrExpiry } from './key-status.ts'
-import { renderApiKey } from './representation.ts'
+import { representApiKey } from './representation.ts'
 
 const EVERY_MS = 30_000
 const BATCH_MAX = 100
@@ -75,9 +75,9 @@ async function recordExpiry(tx: Transaction, row: ApiKeyRow, now: Date): Promise
     accountId: row.account_id,
     type: 'api_key.expired',
     subjectId: row.id,
-    render: () => renderApiKey(expired, now),
-    // `renderApiKey` compares `expires_at` with the clock, so it would render the previous state as expired too.
-    renderBefore: () => ({ ...renderApiKey(row, now), status: 'active' }),
+    represent: () => representApiKey(expired, now),
+    // `representApiKey` compares `expires_at` with the clock, so it would represent the previous state as expired too.
+    representBefore: () => ({ ...representApiKey(row, now), status: 'active' }),
   } as const
   await recordEvent(tx, event, now)
 }
@@ -89,8 +89,8 @@ async function recordWarning(tx: Transaction, row: ApiKeyRow, now: Date): Promis
     .set({ expiry_due_at: nextWarningOrExpiry(expires_at, now) })
     .where('id', '=', id)
     .execute()
-  const render = () => renderApiKey(row, now)
-  await recordEvent(tx, { accountId, type: 'api_key.expiring', subjectId: id, render }, now)
+  const represent = () => representApiKey(row, now)
+  await recordEvent(tx, { accountId, type: 'api_key.expiring', subjectId: id, represent }, now)
   const detail = { name, prefix, expires_at: expires_at ?? '' }
   await recordNotice(tx, { accountId, kind: 'api_key.expiring', subjectId: id, detail }, now)
 }

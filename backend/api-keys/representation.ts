@@ -3,7 +3,7 @@ import type { ApiKeyRow } from '../database/tables.ts'
 import { keyStatus, readAllowedAddresses } from './key-status.ts'
 
 /** The JSON of a key in events. It does not contain the secret. */
-export function renderApiKey(row: ApiKeyRow, now: Date) {
+export function representApiKey(row: ApiKeyRow, now: Date) {
   return {
     object: 'api_key',
     id: row.id,

@@ -66,9 +66,9 @@ export interface ListOptions<S extends QuerySchema, Row extends ListRow> {
   find(reader: Reader, call: Call, filters: FiltersOf<S>, page: Page): Promise<readonly Row[]>
   /**
    * Returns the representations of the rows, in the same order. `find` must have read all parts of the objects that can
-   * change: if `render` read them, in another statement, they could belong to a later revision than the row.
+   * change: if `represent` read them, in another statement, they could belong to a later revision than the row.
    */
-  render(reader: Reader, call: Call, rows: readonly Row[]): Promise<readonly object[]>
+  represent(reader: Reader, call: Call, rows: readonly Row[]): Promise<readonly object[]>
 }
 
 export function listOperation<S extends QuerySchema, Row extends ListRow>(
@@ -103,7 +103,7 @@ export function listOperation<S extends QuerySchema, Row extends ListRow>(
       const next = last && signCursor(cursorKeys, cursorScope, positionOf(last, column))
       const body = {
         object: 'list',
-        data: await options.render(read, call, rows),
+        data: await options.represent(read, call, rows),
         has_more: next !== undefined,
         next_cursor: next ?? null,
       }

@@ -11,7 +11,7 @@ export interface ReadOptions<Found> {
    */
   find(reader: Reader, target: Target): Promise<Found | undefined>
   /** Returns the representation, as an object that is serialized to JSON. */
-  render(found: Found, call: Call): object
+  represent(found: Found, call: Call): object
 }
 
 /** The pattern of all ids. */
@@ -19,7 +19,7 @@ const ID = /^[a-z]+_[0-9A-Z]{26}$/
 
 /** Creates an operation that returns one object by its id and accepts no query parameters. */
 export function readOperation<Found>(options: ReadOptions<Found>): Operation {
-  const { operationId, find, render } = options
+  const { operationId, find, represent } = options
   return {
     operationId,
     begin(target, { read }) {
@@ -31,7 +31,7 @@ export function readOperation<Found>(options: ReadOptions<Found>): Operation {
         const found = await finding
         // Malformed ids, unknown ids and ids of other accounts get the same response.
         if (found === undefined) throw new Problem('not_found', 'There is nothing with this id.')
-        return { status: 200, body: JSON.stringify(render(found, call)), headers: {} }
+        return { status: 200, body: JSON.stringify(represent(found, call)), headers: {} }
       }
     },
   }

@@ -7,7 +7,7 @@ import { readBalances } from '../debtors/balances.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
 import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../debtors/chasing.ts'
 import { clearSuppression } from '../debtors/contactability.ts'
-import { renderDebtor } from '../debtors/representation.ts'
+import { representDebtor } from '../debtors/representation.ts'
 import { resumeInvoicesOf } from '../invoices/actions.ts'
 import { changeDebtorDetails } from '../reminders/reminder-content.ts'
 import {
@@ -173,7 +173,7 @@ async function change(
 async function represent({ read }: Database, row: DebtorRow, now: Date) {
   const { timezone } = await getAccount(read, row.account_id)
   const balances = await readBalances(read, row.account_id, [row.id], todayIn(timezone, now))
-  return renderDebtor(row, balances.get(row.id) ?? [])
+  return representDebtor(row, balances.get(row.id) ?? [])
 }
 
 function parseUntil(text: string, timezone: string): Date {

@@ -10,7 +10,7 @@ import {
   writeOffInvoice,
 } from '../invoices/actions.ts'
 import { creditInvoice } from '../invoices/credit-invoice.ts'
-import { renderInvoice } from '../invoices/representation.ts'
+import { representInvoice } from '../invoices/representation.ts'
 import { type Command, type Context, defineCommand, type Output, REASON } from './command.ts'
 import { parseAmount } from './input/option-values.ts'
 import { accountIdOf } from './owner.ts'
@@ -105,7 +105,7 @@ async function perform(
   const { timezone } = await getAccount(database.read, accountId)
   const row = await context.performAction((tx, actionContext) => work(tx, accountId, actionContext))
   return {
-    json: renderInvoice(row, todayIn(timezone, context.clock())),
+    json: representInvoice(row, todayIn(timezone, context.clock())),
     text: `Invoice ${row.number} (${id}) ${outcome}.`,
   }
 }

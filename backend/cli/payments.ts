@@ -3,7 +3,7 @@ import type { PaymentRow, Transaction } from '../database/tables.ts'
 import { moneyText } from '../money/money-text.ts'
 import { readAllocations } from '../payments/payment-list.ts'
 import { allocatePayment, takeBackAllocation } from '../payments/reallocation.ts'
-import { renderPayment } from '../payments/representation.ts'
+import { representPayment } from '../payments/representation.ts'
 import { reversePayment } from '../payments/reversal.ts'
 import type { NewAllocation } from '../payments/targets.ts'
 import {
@@ -99,7 +99,7 @@ async function performOnPayment(
   )
   const allocations = (await readAllocations(database.read, accountId, [id])).get(id) ?? []
   return {
-    json: renderPayment(row, allocations),
+    json: representPayment(row, allocations),
     text: `Payment ${id} ${outcome}${describeMoneyOnAccount(row)}.`,
   }
 }

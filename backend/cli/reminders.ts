@@ -7,7 +7,7 @@ import type { Database } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
 import { createMailServices } from '../mail/mail-services.ts'
 import { readInvoiceIdsByMessage } from '../messages/messages.ts'
-import { renderMessage } from '../messages/representation.ts'
+import { representMessage } from '../messages/representation.ts'
 import { moneyText } from '../money/money-text.ts'
 import {
   type Decision,
@@ -17,7 +17,7 @@ import {
 } from '../reminders/approvals.ts'
 import { type PreviewedMessage, previewReminders } from '../reminders/preview.ts'
 import { rehearse } from '../reminders/rehearsal.ts'
-import { renderPreviewed } from '../reminders/representation.ts'
+import { representPreviewed } from '../reminders/representation.ts'
 import {
   ACCOUNT,
   type Command,
@@ -58,7 +58,7 @@ export const reminderCommands: readonly Command[] = [
         json: {
           account_id: id,
           now: now.toISOString(),
-          messages: messages.map(renderPreviewed),
+          messages: messages.map(representPreviewed),
         },
         text: renderPreviewText(messages, timezone, dayCount),
       }
@@ -98,7 +98,7 @@ export const reminderCommands: readonly Command[] = [
       const approvals = await listPendingApprovals(read, id)
       return {
         json: approvals.map(({ message, debtorName, invoices, expiresAt, contentDigest }) => ({
-          ...renderMessage(
+          ...representMessage(
             message,
             invoices.map((invoice) => invoice.id),
           ),
@@ -184,7 +184,7 @@ async function representRehearsal({ read }: Database, now: Date, messages: reado
   const shownMessages = []
   for (const message of messages) {
     const invoiceIds = await readInvoiceIdsByMessage(read, message.account_id, [message.id])
-    shownMessages.push(renderMessage(message, invoiceIds.get(message.id) ?? []))
+    shownMessages.push(representMessage(message, invoiceIds.get(message.id) ?? []))
   }
   return { now: now.toISOString(), messages: shownMessages }
 }

@@ -7,7 +7,7 @@ import type { DebtorRow } from '../database/tables.ts'
 import { type DomainEvent, recordEvent } from '../events/events.ts'
 import { readBalances } from './balances.ts'
 import { lockDebtor } from './debtors.ts'
-import { renderDebtor } from './representation.ts'
+import { representDebtor } from './representation.ts'
 
 /**
  * Locks and returns a debtor that is about to be changed. Throws `not_found`, and `debtor_state_conflict` if
@@ -73,13 +73,13 @@ function eventOf(
   row: DebtorRow,
 ): DomainEvent {
   const { id, account_id: accountId } = row
-  const render = async (debtor: DebtorRow, today: string) =>
-    renderDebtor(debtor, (await readBalances(tx, accountId, [id], today)).get(id) ?? [])
+  const represent = async (debtor: DebtorRow, today: string) =>
+    representDebtor(debtor, (await readBalances(tx, accountId, [id], today)).get(id) ?? [])
   return {
     accountId,
     type,
     subjectId: id,
-    render: (today) => render(row, today),
-    renderBefore: (today) => render(before, today),
+    represent: (today) => represent(row, today),
+    representBefore: (today) => represent(before, today),
   }
 }

@@ -29,7 +29,7 @@ import { prefixRange } from '../lists/prefix.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { normalizeText } from '../validation/unicode.ts'
 import { type RowWithBalances, selectBalances } from './balances.ts'
-import { renderDebtor } from './representation.ts'
+import { representDebtor } from './representation.ts'
 import { readContactability } from './suppressed-addresses.ts'
 
 export interface NewDebtor {
@@ -94,8 +94,8 @@ export async function createDebtor(
   await insertWithUniqueExternalId(tx, 'debtors', row, () =>
     tx.insertInto('debtors').values(row).execute(),
   )
-  const render = () => renderDebtor(row, [])
-  await recordEvent(tx, { accountId, type: 'debtor.created', subjectId: row.id, render }, now)
+  const represent = () => representDebtor(row, [])
+  await recordEvent(tx, { accountId, type: 'debtor.created', subjectId: row.id, represent }, now)
   return row
 }
 

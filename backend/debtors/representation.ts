@@ -3,7 +3,7 @@ import { currencyExponent } from '../money/money.ts'
 import type { Balance } from './balances.ts'
 
 /** The JSON of a debtor in the API, events, Settings and the command line. */
-export function renderDebtor(row: DebtorRow, balances: readonly Balance[]) {
+export function representDebtor(row: DebtorRow, balances: readonly Balance[]) {
   return {
     object: 'debtor',
     id: row.id,

@@ -10,7 +10,7 @@ import { balancesOf } from './balances.ts'
 import { debtorBody, newDebtor } from './debtor-body.ts'
 import { findDebtorWithBalances } from './debtor-with-balances.ts'
 import { createDebtor, listDebtors } from './debtors.ts'
-import { renderDebtor } from './representation.ts'
+import { representDebtor } from './representation.ts'
 
 const FILTERS = {
   external_id: text({ max: 128 }),
@@ -28,13 +28,14 @@ export const debtorOperations: readonly Operation[] = [
     find(reader, { caller: { account }, now }, filters, page) {
       return listDebtors(reader, account.id, filters, todayIn(account.timezone, now), page)
     },
-    render: async (_reader, _call, rows) => rows.map((row) => renderDebtor(row, balancesOf(row))),
+    represent: async (_reader, _call, rows) =>
+      rows.map((row) => representDebtor(row, balancesOf(row))),
   }),
   readOperation({
     operationId: 'getDebtor',
     find: (reader, { accountId, id, now }) => findDebtorWithBalances(reader, accountId, id, now),
-    render: ({ row, balancesOn }, { caller, now }) =>
-      renderDebtor(row, balancesOn(todayIn(caller.account.timezone, now))),
+    represent: ({ row, balancesOn }, { caller, now }) =>
+      representDebtor(row, balancesOn(todayIn(caller.account.timezone, now))),
   }),
   writeOperation({
     operationId: 'createDebtor',
@@ -45,7 +46,7 @@ export const debtorOperations: readonly Operation[] = [
       const owner = { accountId: account.id, isDemo: account.isDemo }
       const row = await createDebtor(tx, owner, newDebtor(body), now)
       // A new debtor has no invoices, and therefore no balances.
-      return { id: row.id, representation: renderDebtor(row, []) }
+      return { id: row.id, representation: representDebtor(row, []) }
     },
   }),
 ]

@@ -16,7 +16,7 @@ import { nextRevision } from '../database/revision.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { readBalances } from '../debtors/balances.ts'
 import { lockDebtor, normalizeForSearch } from '../debtors/debtors.ts'
-import { renderDebtor } from '../debtors/representation.ts'
+import { representDebtor } from '../debtors/representation.ts'
 import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
 import { stopMessagesTo } from '../messages/cancel-messages.ts'
@@ -143,8 +143,8 @@ async function deleteSuppressions(
 /** The events contain only those previous values that are not personal data. */
 async function recordEvents(tx: Transaction, before: DebtorRow, debtor: DebtorRow, now: Date) {
   const { id, account_id: accountId } = debtor
-  const render = async (row: DebtorRow, today: string) =>
-    renderDebtor(row, (await readBalances(tx, accountId, [id], today)).get(id) ?? [])
+  const represent = async (row: DebtorRow, today: string) =>
+    representDebtor(row, (await readBalances(tx, accountId, [id], today)).get(id) ?? [])
   const { status, chasing_status, chasing_until, contactability_email } = before
   const { updated_at, revision } = before
   const former: DebtorRow = {
@@ -159,8 +159,8 @@ async function recordEvents(tx: Transaction, before: DebtorRow, debtor: DebtorRo
       accountId,
       type,
       subjectId: id,
-      render: (today: string) => render(debtor, today),
-      renderBefore: (today: string) => render(former, today),
+      represent: (today: string) => represent(debtor, today),
+      representBefore: (today: string) => represent(former, today),
     }
     return recordEvent(tx, event, now)
   }

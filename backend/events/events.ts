@@ -29,13 +29,13 @@ export interface DomainEvent {
   readonly subjectId: string
   /**
    * Returns the JSON of the object after the change. `today` is the current date in the account's time zone.
-   * `render` is called only if an endpoint subscribes to the event.
+   * `represent` is called only if an endpoint subscribes to the event.
    */
-  render(today: string): object | Promise<object>
+  represent(today: string): object | Promise<object>
   /**
    * Returns the JSON of the object before the change; absent if the object is new, or if the event reports no change.
    */
-  renderBefore?(today: string): object | Promise<object>
+  representBefore?(today: string): object | Promise<object>
 }
 
 export async function recordEvent(tx: Transaction, event: DomainEvent, now: Date): Promise<void> {
@@ -44,8 +44,8 @@ export async function recordEvent(tx: Transaction, event: DomainEvent, now: Date
   if (first === undefined) return
   const { accountId, type, subjectId } = event
   const today = todayIn(first.timezone, now)
-  const object = await event.render(today)
-  const before = await event.renderBefore?.(today)
+  const object = await event.represent(today)
+  const before = await event.representBefore?.(today)
   const id = await insertEvent(
     tx,
     { accountId, type, subjectId },

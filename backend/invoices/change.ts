@@ -7,7 +7,7 @@ import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { InvoiceRow, InvoiceRowWithOptionalLines } from '../database/tables.ts'
 import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
-import { renderInvoice } from './representation.ts'
+import { representInvoice } from './representation.ts'
 
 /** The columns that callers of `changeInvoice` can set. The function itself sets `updated_at` and `revision`. */
 export type InvoiceChange = Partial<
@@ -53,8 +53,8 @@ export async function recordInvoiceEvent(
     accountId: row.account_id,
     type,
     subjectId: row.id,
-    render: async (today: string) => renderInvoice(await withLines(tx, row), today),
-    renderBefore: async (today: string) => renderInvoice(await withLines(tx, before), today),
+    represent: async (today: string) => representInvoice(await withLines(tx, row), today),
+    representBefore: async (today: string) => representInvoice(await withLines(tx, before), today),
   }
   await recordEvent(tx, event, now)
 }

@@ -16,7 +16,7 @@ import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
 import { generateInvoiceNumber } from './invoice-number.ts'
 import { type NewLine, type Totals, totalsOf } from './lines.ts'
-import { renderInvoice } from './representation.ts'
+import { representInvoice } from './representation.ts'
 
 export interface NewInvoice {
   readonly debtor: { readonly id: string } | { readonly externalId: string }
@@ -106,8 +106,8 @@ export async function createInvoice(
   await insertInvoice(tx, row, input.number)
   // A draft is not owed yet, and therefore changes no balance.
   if (row.status === 'open') await touchDebtor(tx, accountId, debtor.id, now)
-  const render = (today: string) => renderInvoice(row, today)
-  await recordEvent(tx, { accountId, type: 'invoice.created', subjectId: row.id, render }, now)
+  const represent = (today: string) => representInvoice(row, today)
+  await recordEvent(tx, { accountId, type: 'invoice.created', subjectId: row.id, represent }, now)
   return row
 }
 

@@ -10,7 +10,7 @@ import type { Database, Reader, Transaction } from '../database/database.ts'
 import type { AccountRow, InvoiceRow } from '../database/tables.ts'
 import { isRetryable } from '../database/unavailable.ts'
 import { recordEvent } from '../events/events.ts'
-import { renderInvoice } from './representation.ts'
+import { representInvoice } from './representation.ts'
 
 /** How many invoices one transaction processes. A payment may have to wait until such a transaction ends. */
 const BATCH_MAX = 25
@@ -101,9 +101,9 @@ async function recordBatch(
       accountId,
       type: 'invoice.overdue',
       subjectId: row.id,
-      render: () => renderInvoice(row, today),
+      represent: () => representInvoice(row, today),
       // On its due date, the invoice was not overdue yet.
-      renderBefore: () => renderInvoice(row, row.due_date),
+      representBefore: () => representInvoice(row, row.due_date),
     } as const
     await recordEvent(tx, event, now)
   }

@@ -6,7 +6,7 @@ import { daysPastDue } from './overdue.ts'
  * The JSON of an invoice in the API, in events, in Settings and in the CLI. `today` is the current date in the
  * account's time zone.
  */
-export function renderInvoice(row: InvoiceRow, today: string) {
+export function representInvoice(row: InvoiceRow, today: string) {
   const pastDue = daysPastDue(row, today)
   return {
     object: 'invoice',

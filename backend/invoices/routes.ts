@@ -14,7 +14,7 @@ import {
 import { invoiceBody, newInvoice } from './invoice-body.ts'
 import { listInvoices } from './invoice-list.ts'
 import { createInvoice, findInvoice } from './invoices.ts'
-import { renderInvoice } from './representation.ts'
+import { representInvoice } from './representation.ts'
 
 const FILTERS = {
   external_id: text({ max: 128 }),
@@ -38,15 +38,16 @@ export const invoiceOperations: readonly Operation[] = [
     find(reader, { caller: { account }, now }, filters, page) {
       return listInvoices(reader, account.id, filters, todayIn(account.timezone, now), page)
     },
-    async render(_reader, { caller: { account }, now }, rows) {
+    async represent(_reader, { caller: { account }, now }, rows) {
       const today = todayIn(account.timezone, now)
-      return rows.map((row) => renderInvoice(row, today))
+      return rows.map((row) => representInvoice(row, today))
     },
   }),
   readOperation({
     operationId: 'getInvoice',
     find: (reader, { accountId, id }) => findInvoice(reader, accountId, id),
-    render: (row, { caller, now }) => renderInvoice(row, todayIn(caller.account.timezone, now)),
+    represent: (row, { caller, now }) =>
+      representInvoice(row, todayIn(caller.account.timezone, now)),
   }),
   writeOperation({
     operationId: 'createInvoice',
@@ -57,7 +58,7 @@ export const invoiceOperations: readonly Operation[] = [
       const { id: accountId, timezone, paymentTermsDays } = account
       const owner = { accountId, timezone, paymentTermsDays }
       const row = await createInvoice(tx, owner, newInvoice(body), now)
-      return { id: row.id, representation: renderInvoice(row, todayIn(timezone, now)) }
+      return { id: row.id, representation: representInvoice(row, todayIn(timezone, now)) }
     },
   }),
 ]

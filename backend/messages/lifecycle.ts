@@ -8,7 +8,7 @@ import { nextRevision } from '../database/revision.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 import { type DomainEvent, recordEvent } from '../events/events.ts'
 import { readInvoiceIdsByMessage } from './messages.ts'
-import { renderMessage } from './representation.ts'
+import { representMessage } from './representation.ts'
 import { recordTransitions } from './transitions.ts'
 
 /** A transaction announces this topic if it may make a reminder due earlier than the worker expects. */
@@ -71,11 +71,11 @@ export async function recordMessageEvent(
   const type = EVENT_TYPES[message.status]
   if (type === undefined) return
   const { id, account_id: accountId } = message
-  const render = async (row: MessageRow) => {
+  const represent = async (row: MessageRow) => {
     const invoiceIds = await readInvoiceIdsByMessage(tx, accountId, [id])
-    return renderMessage(row, invoiceIds.get(id) ?? [])
+    return representMessage(row, invoiceIds.get(id) ?? [])
   }
-  const previous = before === undefined ? {} : { renderBefore: () => render(before) }
-  const event = { accountId, type, subjectId: id, render: () => render(message), ...previous }
+  const previous = before === undefined ? {} : { representBefore: () => represent(before) }
+  const event = { accountId, type, subjectId: id, represent: () => represent(message), ...previous }
   await recordEvent(tx, event, now)
 }

@@ -3,7 +3,7 @@ import { currencyExponent } from '../money/money.ts'
 import { maskRecipient, previewOf } from './shown-text.ts'
 
 /** The JSON of a message in the API and in events. */
-export function renderMessage(row: MessageRow, invoiceIds: readonly string[]) {
+export function representMessage(row: MessageRow, invoiceIds: readonly string[]) {
   return {
     object: 'message',
     id: row.id,

@@ -5,7 +5,7 @@ import { REMINDER_STAGES } from '../database/tables/messages.ts'
 import type { MessageRow } from '../database/tables.ts'
 import { instant, objectId, oneOf } from '../validation/fields.ts'
 import { listMessages, readInvoiceIdsByMessage } from './messages.ts'
-import { renderMessage } from './representation.ts'
+import { representMessage } from './representation.ts'
 
 /** The statuses of messages in the API. */
 const SHOWN_STATUSES = [
@@ -41,7 +41,7 @@ export const messageOperations: readonly Operation[] = [
       const statuses = status === undefined ? {} : { statuses: statusesShownAs(status) }
       return listMessages(reader, caller.account.id, { ...others, ...statuses }, page)
     },
-    render: renderMessages,
+    represent: representMessages,
   }),
 ]
 
@@ -50,8 +50,8 @@ function statusesShownAs(status: (typeof SHOWN_STATUSES)[number]): readonly stri
   return status === 'queued' ? ['queued', 'sending'] : [status]
 }
 
-async function renderMessages(reader: Reader, call: Call, rows: readonly MessageRow[]) {
+async function representMessages(reader: Reader, call: Call, rows: readonly MessageRow[]) {
   const ids = rows.map(({ id }) => id)
   const invoiceIds = await readInvoiceIdsByMessage(reader, call.caller.account.id, ids)
-  return rows.map((row) => renderMessage(row, invoiceIds.get(row.id) ?? []))
+  return rows.map((row) => representMessage(row, invoiceIds.get(row.id) ?? []))
 }

@@ -20,7 +20,7 @@ import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop
 import { insertWithUniqueExternalId, rejectTakenExternalId } from '../validation/external-id.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { ALLOCATIONS_MAX, allocate, applyOldestFirst, type Share } from './allocation.ts'
-import { renderPayment } from './representation.ts'
+import { representPayment } from './representation.ts'
 import { effectsOf, settleAndStopReminders } from './settle-and-stop-reminders.ts'
 import {
   checkAllocations,
@@ -149,8 +149,12 @@ export async function recordPayment(
   const excludedInvoiceIds = invoices.map(({ id }) => id)
   // Planning must follow the insertion of the payment, because money on account affects the plan.
   await replanInvoices(tx, debtor, { cancelledMessageIds, excludedInvoiceIds }, now)
-  const render = () => renderPayment(payment, allocations)
-  await recordEvent(tx, { accountId, type: 'payment.recorded', subjectId: payment.id, render }, now)
+  const represent = () => representPayment(payment, allocations)
+  await recordEvent(
+    tx,
+    { accountId, type: 'payment.recorded', subjectId: payment.id, represent },
+    now,
+  )
   return { payment, allocations }
 }
 

@@ -20,7 +20,7 @@ import { check, Rejection } from '../validation/rejections.ts'
 import { ALLOCATIONS_MAX, allocate, type Share } from './allocation.ts'
 import { lockUnreversedPayment } from './locked-payment.ts'
 import { type Allocation, readAllocations } from './payment-list.ts'
-import { renderPayment } from './representation.ts'
+import { representPayment } from './representation.ts'
 import { type Effects, effectsOf, settleAndStopReminders } from './settle-and-stop-reminders.ts'
 import { checkAllocations, type NewAllocation, readTargetInvoices } from './targets.ts'
 
@@ -223,8 +223,8 @@ async function changeUnapplied(
     accountId,
     type: 'payment.updated',
     subjectId: id,
-    render: () => renderPayment(changed, allocations),
-    renderBefore: () => renderPayment(payment, before),
+    represent: () => representPayment(changed, allocations),
+    representBefore: () => representPayment(payment, before),
   } as const
   await recordEvent(tx, event, now)
   return { payment: changed, allocations }

@@ -3,7 +3,7 @@ import { currencyExponent } from '../money/money.ts'
 import type { ShownAllocation } from './payment-list.ts'
 
 /** The JSON of a payment in the API and in events. */
-export function renderPayment(row: PaymentRow, allocations: readonly ShownAllocation[]) {
+export function representPayment(row: PaymentRow, allocations: readonly ShownAllocation[]) {
   return {
     object: 'payment',
     id: row.id,

@@ -14,7 +14,7 @@ import { reopenInvoice } from '../invoices/reopening.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
 import { lockUnreversedPayment } from './locked-payment.ts'
 import { type Allocation, readAllocations } from './payment-list.ts'
-import { renderPayment } from './representation.ts'
+import { representPayment } from './representation.ts'
 
 /**
  * `clear: { external_id: null }` removes the payment's external id, so that another payment can use it. Throws
@@ -50,8 +50,8 @@ export async function reversePayment(
     accountId,
     type: 'payment.reversed',
     subjectId: id,
-    render: () => renderPayment(reversed, allocations),
-    renderBefore: () => renderPayment(payment, allocations),
+    represent: () => representPayment(reversed, allocations),
+    representBefore: () => representPayment(payment, allocations),
   } as const
   await recordEvent(tx, event, actionContext.now)
   return reversed

@@ -16,7 +16,7 @@ import {
   readAllocations,
 } from './payment-list.ts'
 import { recordPayment } from './payments.ts'
-import { renderPayment } from './representation.ts'
+import { representPayment } from './representation.ts'
 
 const FILTERS = {
   external_id: text({ max: 128 }),
@@ -35,8 +35,8 @@ export const paymentOperations: readonly Operation[] = [
     filters: FILTERS,
     find: (reader, { caller }, filters, page) =>
       listPayments(reader, caller.account.id, filters, page),
-    render: async (_reader, _call, rows) =>
-      rows.map((row) => renderPayment(row, allocationsOf(row))),
+    represent: async (_reader, _call, rows) =>
+      rows.map((row) => representPayment(row, allocationsOf(row))),
   }),
   writeOperation({
     operationId: 'createPayment',
@@ -57,7 +57,7 @@ export const paymentOperations: readonly Operation[] = [
         },
         newPayment(body),
       )
-      return { id: payment.id, representation: renderPayment(payment, allocations) }
+      return { id: payment.id, representation: representPayment(payment, allocations) }
     },
     recall: findRecordedPayment,
     findDebtorId,
@@ -99,7 +99,7 @@ async function findRecordedPayment(
   const payment = await findPaymentByIdempotencyKey(reader, accountId, idempotencyKey)
   if (payment === undefined) return undefined
   const allocations = await readAllocations(reader, accountId, [payment.id])
-  const representation = renderPayment(payment, allocations.get(payment.id) ?? [])
+  const representation = representPayment(payment, allocations.get(payment.id) ?? [])
   const { id, request_fingerprint: stored } = payment
   const same =
     stored === null ? isSameRequest(body, payment, representation) : stored === fingerprint
@@ -110,7 +110,7 @@ async function findRecordedPayment(
 function isSameRequest(
   body: JsonObject,
   payment: PaymentRow,
-  representation: ReturnType<typeof renderPayment>,
+  representation: ReturnType<typeof representPayment>,
 ): boolean {
   const requested =
     typeof body['currency'] === 'string' ? parseCurrency(body['currency']) : undefined
@@ -122,7 +122,7 @@ function isSameRequest(
 }
 
 /** Whether the body has the payment's target: an invoice, several invoices, or a debtor. */
-function hasSameTarget(body: JsonObject, payment: ReturnType<typeof renderPayment>): boolean {
+function hasSameTarget(body: JsonObject, payment: ReturnType<typeof representPayment>): boolean {
   const { invoice_id, allocations, debtor_id } = body
   // The allocations cannot be compared with the body: they may have changed since the payment was recorded, and an
   // overpayment allocates less than the body requests. The payment's `effects` name the requested invoices, and never

@@ -166,14 +166,14 @@ function checkSettings(
 }
 
 function changesOf(before: ChasingSettings, after: ChasingSettings) {
-  const render = ({ ladder, holidays, chaseFrom }: ChasingSettings) => ({
+  const represent = ({ ladder, holidays, chaseFrom }: ChasingSettings) => ({
     ladder,
     holidays,
     chase_from: chaseFrom,
   })
-  const previous = new Map<string, unknown>(Object.entries(render(before)))
+  const previous = new Map<string, unknown>(Object.entries(represent(before)))
   return Object.fromEntries(
-    Object.entries(render(after)).filter(
+    Object.entries(represent(after)).filter(
       ([name, value]) => JSON.stringify(value) !== JSON.stringify(previous.get(name)),
     ),
   )

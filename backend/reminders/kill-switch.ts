@@ -150,8 +150,8 @@ function recordChangeEvent(
       accountId,
       type: 'kill_switch.changed',
       subjectId: accountId,
-      render: () => killSwitchJson(after),
-      renderBefore: () => killSwitchJson(before),
+      represent: () => killSwitchJson(after),
+      representBefore: () => killSwitchJson(before),
     },
     now,
   )

@@ -2,7 +2,7 @@ import { maskRecipient } from '../messages/shown-text.ts'
 import type { PreviewedMessage } from './preview.ts'
 
 /** The JSON of a previewed message. */
-export function renderPreviewed({ recipient, invoices, ...message }: PreviewedMessage) {
+export function representPreviewed({ recipient, invoices, ...message }: PreviewedMessage) {
   return {
     at: message.at,
     debtor_id: message.debtorId,

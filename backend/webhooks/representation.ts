@@ -15,7 +15,10 @@ export interface RecentAttempts {
 }
 
 /** The endpoint's JSON for Settings, without its secrets. */
-export function renderEndpoint(row: WebhookEndpointRow, { hours, lastAttemptAt }: RecentAttempts) {
+export function representEndpoint(
+  row: WebhookEndpointRow,
+  { hours, lastAttemptAt }: RecentAttempts,
+) {
   const attempts = hours.reduce((sum, hour) => sum + hour.attempts, 0)
   const succeeded = hours.reduce((sum, hour) => sum + hour.succeeded, 0)
   return {
@@ -49,7 +52,7 @@ export function eventTypesOf({ event_types }: Pick<WebhookEndpointRow, 'event_ty
   return Array.isArray(types) ? types.map(String) : []
 }
 
-export function renderDelivery(row: WebhookDeliveryRow) {
+export function representDelivery(row: WebhookDeliveryRow) {
   return {
     object: 'webhook_delivery',
     id: row.id,
@@ -77,13 +80,13 @@ export function shownStatus({ status }: WebhookDeliveryRow) {
  * `withBodies` is true for Admins only. Other users see no event, because it contains debtors' data, and neither the
  * headers nor the body of a response, because these may reveal internals of the receiver.
  */
-export function renderDeliveryDetail(
+export function representDeliveryDetail(
   { delivery, attempts, body }: DeliveryDetail,
   { withBodies }: { readonly withBodies: boolean },
 ) {
   const event: unknown = withBodies ? JSON.parse(body) : null
   return {
-    ...renderDelivery(delivery),
+    ...representDelivery(delivery),
     event,
     attempts: attempts.map((attempt) => renderAttempt(attempt, withBodies)),
   }

@@ -197,7 +197,7 @@ async function recordEvents(
   await database.transaction(async (tx) => {
     for (let n = 0; n < times; n++) {
       const event = { accountId, type: 'invoice.paid', subjectId: 'inv_1' } as const
-      await recordEvent(tx, { ...event, render: () => object }, new Date())
+      await recordEvent(tx, { ...event, represent: () => object }, new Date())
     }
   })
 }

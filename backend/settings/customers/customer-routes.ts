@@ -7,7 +7,7 @@ import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../..
 import { clearSuppression } from '../../debtors/contactability.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { ADDRESS_PARTS, addressOf, DETAILS, type DebtorDetails } from '../../debtors/details.ts'
-import { renderDebtor } from '../../debtors/representation.ts'
+import { representDebtor } from '../../debtors/representation.ts'
 import { resumeInvoicesOf } from '../../invoices/actions.ts'
 import { changeDebtorDetails } from '../../reminders/reminder-content.ts'
 import type { Undo } from '../../sessions/flash.ts'
@@ -204,7 +204,7 @@ async function rerenderAction(
 
 function responseOf(customer: Customer, rejected?: RejectedAction) {
   const page: RenderPage = (frame) => renderCustomer(frame, customer, rejected)
-  return { json: renderDebtor(customer.row, customer.balances), page }
+  return { json: representDebtor(customer.row, customer.balances), page }
 }
 
 async function responseAfterChange(
@@ -214,7 +214,7 @@ async function responseAfterChange(
   const row = await getDebtor(reader, session, id)
   const today = todayIn(session.account.timezone, now)
   const balances = await readBalances(reader, session.account.id, [id], today)
-  return { json: renderDebtor(row, balances.get(id) ?? []), location: `${PATH}/${id}` }
+  return { json: representDebtor(row, balances.get(id) ?? []), location: `${PATH}/${id}` }
 }
 
 async function getDebtor(reader: Reader, session: Session, id: string): Promise<DebtorRow> {

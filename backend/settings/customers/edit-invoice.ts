@@ -6,7 +6,7 @@ import { type Html, html } from '../../html/html.ts'
 import { editInvoice, type InvoiceEdit } from '../../invoices/edit-invoice.ts'
 import { invoiceEditBody } from '../../invoices/invoice-body.ts'
 import { findInvoice } from '../../invoices/invoices.ts'
-import { renderInvoice } from '../../invoices/representation.ts'
+import { representInvoice } from '../../invoices/representation.ts'
 import { validateBody } from '../../validation/body.ts'
 import { notFound, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
@@ -53,7 +53,7 @@ export const editInvoicePages: readonly SessionPage[] = [
       const row = await performAction('invoice_edited', (tx) =>
         editInvoice(tx, accountId, id, edit, actionContext),
       )
-      const json = renderInvoice(row, todayIn(timezone, now))
+      const json = representInvoice(row, todayIn(timezone, now))
       return { json, location: `/settings/invoices/${id}` }
     },
     async rerender(request, problem, { database }) {

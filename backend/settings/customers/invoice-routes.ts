@@ -12,7 +12,7 @@ import {
   writeOffInvoice,
 } from '../../invoices/actions.ts'
 import { findInvoice } from '../../invoices/invoices.ts'
-import { renderInvoice } from '../../invoices/representation.ts'
+import { representInvoice } from '../../invoices/representation.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
 import { findStageWithUnknownOutcome } from '../../reminders/unknown-outcome.ts'
@@ -116,7 +116,7 @@ function actionPage(
         (changed: InvoiceRow) => ({ name: flashOf(changed), undo }),
         (tx) => perform(tx, accountId, id, actionContext, fields.text('reason')),
       )
-      return { json: renderInvoice(row, todayIn(timezone, now)), location: `${PATH}/${id}` }
+      return { json: representInvoice(row, todayIn(timezone, now)), location: `${PATH}/${id}` }
     },
     async rerender(request, problem, { database }) {
       if (problem.code === 'not_found') return undefined
@@ -128,7 +128,7 @@ function actionPage(
 
 function responseOf(view: InvoicePageView, rejected?: RejectedAction) {
   const page: RenderPage = (frame) => renderInvoicePage(frame, view, rejected)
-  return { json: renderInvoice(view.row, view.today), page }
+  return { json: representInvoice(view.row, view.today), page }
 }
 
 async function readInvoice(

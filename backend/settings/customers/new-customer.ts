@@ -4,7 +4,7 @@ import { recordAudit } from '../../accounts/audit.ts'
 import { debtorBody, newDebtor } from '../../debtors/debtor-body.ts'
 import { createDebtor } from '../../debtors/debtors.ts'
 import { ADDRESS_PARTS, DETAIL_LABELS, DETAILS } from '../../debtors/details.ts'
-import { renderDebtor } from '../../debtors/representation.ts'
+import { representDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
@@ -82,7 +82,7 @@ export const newCustomerPages: readonly SessionPage[] = [
           detail: { name: row.name },
         })
         // A new customer has no invoices, and therefore no balances.
-        return renderDebtor(row, [])
+        return representDebtor(row, [])
       })
       return { status: 201, ...response }
     },

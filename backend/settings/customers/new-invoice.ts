@@ -8,7 +8,7 @@ import { findDebtor } from '../../debtors/debtors.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { invoiceBody, newInvoice } from '../../invoices/invoice-body.ts'
 import { createInvoice } from '../../invoices/invoices.ts'
-import { renderInvoice } from '../../invoices/representation.ts'
+import { representInvoice } from '../../invoices/representation.ts'
 import { parseCurrency } from '../../money/money.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
@@ -101,7 +101,7 @@ export const newInvoicePages: readonly SessionPage[] = [
           subjectId: row.id,
           detail: { number, amount, currency },
         })
-        return renderInvoice(row, today)
+        return representInvoice(row, today)
       })
       return { status: 201, ...response }
     },

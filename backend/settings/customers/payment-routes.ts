@@ -5,7 +5,7 @@ import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { findPayment } from '../../payments/locked-payment.ts'
 import { readAllocations } from '../../payments/payment-list.ts'
-import { renderPayment } from '../../payments/representation.ts'
+import { representPayment } from '../../payments/representation.ts'
 import { readReversalTime } from '../../payments/reversal-time.ts'
 import { notFound } from '../shell/faults.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
@@ -24,7 +24,7 @@ export const paymentPages: readonly SessionPage[] = [
 
 function responseOf(view: PaymentView) {
   const page: RenderPage = (frame) => renderPaymentPage(frame, view)
-  return { json: renderPayment(view.row, view.allocations), page }
+  return { json: representPayment(view.row, view.allocations), page }
 }
 
 async function readPayment(

@@ -23,7 +23,7 @@ import {
 } from '../../debtors/due-totals.ts'
 import { findDebtorsByWords } from '../../debtors/find-debtors.ts'
 import { updateAccountTotals } from '../../debtors/ledger-totals.ts'
-import { renderDebtor } from '../../debtors/representation.ts'
+import { representDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
 import { findDebtorsByInvoiceNumber } from '../../invoices/search-invoices.ts'
 import { moneyDecimal } from '../../money/money-text.ts'
@@ -60,7 +60,7 @@ export const customerListPages: readonly SessionPage[] = [
       const { rows, balances, next } = view
       return {
         json: listOf(
-          rows.map((row) => renderDebtor(row, balances.get(row.id) ?? [])),
+          rows.map((row) => representDebtor(row, balances.get(row.id) ?? [])),
           next,
         ),
         page: (frame) => renderList(frame, view),

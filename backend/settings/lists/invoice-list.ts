@@ -6,7 +6,7 @@ import { updateAccountTotals } from '../../debtors/ledger-totals.ts'
 import { type Html, html } from '../../html/html.ts'
 import { fromExternalId } from '../../import/external-ids.ts'
 import { daysPastDue } from '../../invoices/overdue.ts'
-import { renderInvoice } from '../../invoices/representation.ts'
+import { representInvoice } from '../../invoices/representation.ts'
 import {
   COUNTED_MAX,
   countInvoices,
@@ -69,7 +69,7 @@ export const invoiceListPages: readonly SessionPage[] = [
       const view = await readList(request, deps, parsed)
       return {
         json: listOf(
-          view.rows.map((row) => renderInvoice(row, view.today)),
+          view.rows.map((row) => representInvoice(row, view.today)),
           view.next,
         ),
         page: (frame) => renderList(frame, view),

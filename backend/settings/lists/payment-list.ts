@@ -8,7 +8,7 @@ import { type Html, html } from '../../html/html.ts'
 import { findInvoice } from '../../invoices/invoices.ts'
 import { moneyDecimal } from '../../money/money-text.ts'
 import { readAllocations } from '../../payments/payment-list.ts'
-import { renderPayment } from '../../payments/representation.ts'
+import { representPayment } from '../../payments/representation.ts'
 import {
   COUNTED_MAX,
   countPayments,
@@ -69,7 +69,7 @@ export const paymentListPages: readonly SessionPage[] = [
       ])
       return {
         json: listOf(
-          found.rows.map((row) => renderPayment(row, allocations.get(row.id) ?? [])),
+          found.rows.map((row) => representPayment(row, allocations.get(row.id) ?? [])),
           found.next,
         ),
         page: (frame) =>

@@ -9,7 +9,7 @@ import { applyOldestFirst } from '../../payments/allocation.ts'
 import { findPayment } from '../../payments/locked-payment.ts'
 import { readAllocations } from '../../payments/payment-list.ts'
 import { allocatePayment, type Reallocated } from '../../payments/reallocation.ts'
-import { renderPayment } from '../../payments/representation.ts'
+import { representPayment } from '../../payments/representation.ts'
 import { readReversalTime } from '../../payments/reversal-time.ts'
 import type { NewAllocation } from '../../payments/targets.ts'
 import { IDEMPOTENCY_KEY_FIELD, renderIdempotencyKey } from '../forms/perform-once.ts'
@@ -94,7 +94,7 @@ const action: MoneyAction<LoadedPayment, AllocateInput, Reallocated> = {
   perform: (tx, { actionContext }, { accountId, payment }, input) =>
     allocatePayment(tx, accountId, payment.id, input, actionContext),
   renderPreview,
-  represent: (_loaded, { payment, allocations }) => renderPayment(payment, allocations),
+  represent: (_loaded, { payment, allocations }) => representPayment(payment, allocations),
   location: (id) => `${PATH}/${id}`,
 }
 

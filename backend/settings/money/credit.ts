@@ -8,7 +8,7 @@ import { type Html, html } from '../../html/html.ts'
 import { invoiceStateConflict, isOpen } from '../../invoices/actions.ts'
 import { type Credit, creditInvoice } from '../../invoices/credit-invoice.ts'
 import { findInvoice } from '../../invoices/invoices.ts'
-import { renderInvoice } from '../../invoices/representation.ts'
+import { representInvoice } from '../../invoices/representation.ts'
 import { moneyText } from '../../money/money-text.ts'
 import { amount as amountRule } from '../../validation/fields.ts'
 import { check, Rejection } from '../../validation/rejections.ts'
@@ -56,7 +56,7 @@ const action: MoneyAction<LoadedInvoice, Credit, InvoiceRow> = {
   perform: (tx, { actionContext }, { accountId, invoice }, input) =>
     creditInvoice(tx, accountId, invoice.id, input, actionContext),
   renderPreview,
-  represent: ({ today }, row) => renderInvoice(row, today),
+  represent: ({ today }, row) => representInvoice(row, today),
   location: (id) => `${PATH}/${id}`,
 }
 

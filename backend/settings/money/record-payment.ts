@@ -7,7 +7,7 @@ import { findInvoice } from '../../invoices/invoices.ts'
 import { parseCurrency } from '../../money/money.ts'
 import { newPayment, paymentBody } from '../../payments/payment-body.ts'
 import { type NewPayment, type RecordedPayment, recordPayment } from '../../payments/payments.ts'
-import { renderPayment } from '../../payments/representation.ts'
+import { representPayment } from '../../payments/representation.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
 import { notFound, rejectField } from '../shell/faults.ts'
@@ -74,7 +74,7 @@ const action: MoneyAction<LoadedDebtor, NewPayment, RecordedPayment> = {
       input,
     ),
   renderPreview: renderRecordPreview,
-  represent: (_loaded, { payment, allocations }) => renderPayment(payment, allocations),
+  represent: (_loaded, { payment, allocations }) => representPayment(payment, allocations),
   location: (id) => `${PATH}/${id}`,
 }
 

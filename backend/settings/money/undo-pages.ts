@@ -10,7 +10,7 @@ import { type Html, html } from '../../html/html.ts'
 import { findPayment, lockUnreversedPayment } from '../../payments/locked-payment.ts'
 import { type Allocation, readAllocations } from '../../payments/payment-list.ts'
 import { allocatePayment, takeBackAllocation } from '../../payments/reallocation.ts'
-import { renderPayment } from '../../payments/representation.ts'
+import { representPayment } from '../../payments/representation.ts'
 import { reversePayment } from '../../payments/reversal.ts'
 import type { Undo } from '../../sessions/flash.ts'
 import {
@@ -176,7 +176,7 @@ async function redoAllocation(
     repeated,
     actionContext,
   )
-  return renderPayment(payment, allocations)
+  return representPayment(payment, allocations)
 }
 
 /** The reason that the audit log records for an allocation that was undone. */
@@ -233,7 +233,7 @@ function optionsOf({ operation, flash }: PaymentAction) {
 
 async function represent(reader: Reader, row: PaymentRow) {
   const allocations = await readAllocations(reader, row.account_id, [row.id])
-  return renderPayment(row, allocations.get(row.id) ?? [])
+  return representPayment(row, allocations.get(row.id) ?? [])
 }
 
 async function renderQuestion(

@@ -7,7 +7,7 @@ import { findInvoices } from '../../invoices/invoices.ts'
 import { chooseLanguage } from '../../mail/wording/languages.ts'
 import { countAwaitingApproval, listDecidedOrLapsed } from '../../messages/approval-log.ts'
 import { findMessage, listMessages, readInvoiceIdsByMessage } from '../../messages/messages.ts'
-import { renderMessage } from '../../messages/representation.ts'
+import { representMessage } from '../../messages/representation.ts'
 import {
   type Decision,
   decideApproval,
@@ -226,13 +226,13 @@ async function readView(
 async function messageJson({ session, id }: SessionRequest, { database: { read } }: SettingsDeps) {
   const { id: accountId } = session.account
   const row = (await findMessage(read, accountId, id)) ?? notFound('message', id)
-  return renderMessage(row, (await readInvoiceIdsByMessage(read, accountId, [id])).get(id) ?? [])
+  return representMessage(row, (await readInvoiceIdsByMessage(read, accountId, [id])).get(id) ?? [])
 }
 
 function represent({ message, invoices, expiresAt, contentDigest }: PendingApproval) {
   const ids = invoices.map(({ id }) => id)
   return {
-    ...renderMessage(message, ids),
+    ...representMessage(message, ids),
     body: message.body,
     expires_at: expiresAt,
     seen: contentDigest,

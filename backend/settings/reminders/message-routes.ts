@@ -14,7 +14,7 @@ import {
   listMessages,
   readInvoiceIdsByMessage,
 } from '../../messages/messages.ts'
-import { renderMessage } from '../../messages/representation.ts'
+import { representMessage } from '../../messages/representation.ts'
 import { readStatusHistory } from '../../reminders/approvals.ts'
 import { notFound } from '../shell/faults.ts'
 import { choiceOf, listOf, pageNewestFirst, pageOf, parseListQuery } from '../shell/list-query.ts'
@@ -95,7 +95,7 @@ export const messagePages: readonly SessionPage[] = [
       }
       return {
         json: {
-          ...renderMessage(row, invoiceIds),
+          ...representMessage(row, invoiceIds),
           body: row.body,
           history: history.map(({ status, detail, created_at }) => ({
             status,
@@ -124,5 +124,5 @@ export const messagePages: readonly SessionPage[] = [
 async function represent(reader: Reader, accountId: string, rows: readonly MessageRow[]) {
   const ids = rows.map(({ id }) => id)
   const invoiceIdsByMessage = await readInvoiceIdsByMessage(reader, accountId, ids)
-  return rows.map((row) => renderMessage(row, invoiceIdsByMessage.get(row.id) ?? []))
+  return rows.map((row) => representMessage(row, invoiceIdsByMessage.get(row.id) ?? []))
 }

@@ -8,7 +8,7 @@ import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { readChasingSettings } from '../../reminders/chasing-settings.ts'
 import { previewReminders } from '../../reminders/preview.ts'
 import { listCurrenciesWithoutPaymentDetails } from '../../reminders/reminder-content.ts'
-import { renderPreviewed } from '../../reminders/representation.ts'
+import { representPreviewed } from '../../reminders/representation.ts'
 import { listOf } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { createPreviews } from './previews.ts'
@@ -69,7 +69,7 @@ export function reminderPages(pageWaitMs = PAGE_WAIT_MS): readonly SessionPage[]
           ...{ isComputing, scheduled, currenciesWithoutPaymentDetails, oldInvoices },
         }
         return {
-          json: listOf(preview?.messages.map(renderPreviewed) ?? [], null),
+          json: listOf(preview?.messages.map(representPreviewed) ?? [], null),
           page: (frame) => renderReminders(frame, view),
         }
       },

@@ -12,7 +12,7 @@ import {
   listEndpoints,
   readEndpointUrls,
 } from '../../webhooks/endpoints.ts'
-import { renderDelivery, renderDeliveryDetail } from '../../webhooks/representation.ts'
+import { representDelivery, representDeliveryDetail } from '../../webhooks/representation.ts'
 import { choiceOf, type ListQuery, listOf, parseListQuery } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { renderDeliveries, renderDeliveryPage } from './deliveries-page.ts'
@@ -33,7 +33,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
       // The filter offers `endpoints`. The list also shows deliveries to deleted endpoints, whose URLs are in `urls`.
       const urls = await readEndpointUrls(database.read, accountId)
       return {
-        json: listOf(found.rows.map(renderDelivery), found.next),
+        json: listOf(found.rows.map(representDelivery), found.next),
         page: (frame) =>
           renderDeliveries(frame, {
             session,
@@ -62,7 +62,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
         endpoint_id,
       )
       return {
-        json: renderDeliveryDetail(detail, { withBodies }),
+        json: representDeliveryDetail(detail, { withBodies }),
         page: (frame) => renderDeliveryPage(frame, { session, detail, endpoint }),
       }
     },
@@ -79,7 +79,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
         }),
         (tx) => redeliver(tx, session.account.id, id, actionContext),
       )
-      return { json: renderDelivery(row), location: `${DELIVERIES_PATH}/${id}` }
+      return { json: representDelivery(row), location: `${DELIVERIES_PATH}/${id}` }
     },
   },
 ]

@@ -24,8 +24,8 @@ import {
 import {
   eventTypesOf,
   type RecentAttempts,
-  renderDeliveryDetail,
-  renderEndpoint,
+  representDeliveryDetail,
+  representEndpoint,
 } from '../../webhooks/representation.ts'
 import type { PrivateTargets } from '../../webhooks/target-url.ts'
 import { sendTestEvent } from '../../webhooks/test-event.ts'
@@ -94,7 +94,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       path: ENDPOINTS_PATH,
       async handle({ session, now }, { database }) {
         const endpoints = await readEndpointsWithAttempts(database.read, session.account.id, now)
-        const data = endpoints.map(({ row, recent }) => renderEndpoint(row, recent))
+        const data = endpoints.map(({ row, recent }) => representEndpoint(row, recent))
         return {
           json: { object: 'list', data, has_more: false, next_cursor: null },
           page: (frame) => renderEndpoints(frame, { session, endpoints, now }),
@@ -132,7 +132,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
           limit: DELIVERIES_MAX,
         })
         return {
-          json: { ...renderEndpoint(row, recent), attempts_by_hour: recent.hours },
+          json: { ...representEndpoint(row, recent), attempts_by_hour: recent.hours },
           page: (frame) => renderEndpointPage(frame, { session, row, recent, deliveries, now }),
         }
       },
@@ -161,7 +161,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
           return updateEndpoint(tx, change, privateTargets, actionContext)
         })
         const recent = await readRecentAttempts(database.read, row, now)
-        return { json: renderEndpoint(row, recent), location: endpointPath(id) }
+        return { json: representEndpoint(row, recent), location: endpointPath(id) }
       },
       async rerender({ session, fields, id }, problem, { database }) {
         const stored = valuesOf(await getEndpoint(database.read, session.account.id, id))
@@ -262,7 +262,7 @@ function addEndpoint(request: SessionRequest, deps: SettingsDeps, webhooks: Webh
   const input = settingsOf(fields, DEFAULT_SETTINGS)
   const create = async (tx: Transaction) => {
     const created = await createEndpoint(tx, session.account.id, input, webhooks, actionContext)
-    return { ...created, json: renderEndpoint(created.row, NO_ATTEMPTS) }
+    return { ...created, json: representEndpoint(created.row, NO_ATTEMPTS) }
   }
   return createOnce(request, deps, CREATION, create, ({ row, secret }) =>
     reveal({ row, secret, recent: NO_ATTEMPTS, status: 201 }),
@@ -330,14 +330,14 @@ function changeAction(
         return { before, row: await change(tx, before, actionContext) }
       })
       const recent = await readRecentAttempts(database.read, row, now)
-      return { json: renderEndpoint(row, recent), location: endpointPath(id) }
+      return { json: representEndpoint(row, recent), location: endpointPath(id) }
     },
   }
 }
 
 /** Returns the response that contains a new secret, as a page or as JSON. */
 function reveal({ row, secret, recent, status }: Revealed) {
-  const endpoint = renderEndpoint(row, recent)
+  const endpoint = representEndpoint(row, recent)
   const page: RenderPage = (frame) => renderSecret(frame, row, secret)
   return { status, json: { ...endpoint, secret }, page }
 }
@@ -358,7 +358,7 @@ async function sendTest(
   return {
     // 202 means that the delivery takes longer than a page can wait.
     status: detail.attempts.length === 0 ? 202 : 200,
-    json: renderDeliveryDetail(detail, { withBodies: true }),
+    json: representDeliveryDetail(detail, { withBodies: true }),
     location: `/settings/webhook-deliveries/${deliveryId}`,
   }
 }

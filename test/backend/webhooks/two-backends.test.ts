@@ -102,7 +102,7 @@ async function createEndpointsWithDeliveries(
     const second = await createEndpoint(tx, accountId, settings, deps, context)
     for (const subjectId of ['deb_1', 'deb_2']) {
       const head = { accountId, type: 'debtor.created', subjectId } as const
-      await recordEvent(tx, { ...head, render: () => ({}) }, now)
+      await recordEvent(tx, { ...head, represent: () => ({}) }, now)
     }
     return [first.row.id, second.row.id].sort()
   })

@@ -102,7 +102,7 @@ t.test('a backlog is delivered without waiting for a poll', async (t) => {
       await createEndpoint(tx, accountId, settings, { box: BOX, privateTargets: 'allow' }, context)
       for (const subjectId of ['deb_1', 'deb_2']) {
         const head = { accountId, type: 'debtor.created', subjectId } as const
-        await recordEvent(tx, { ...head, render: () => ({}) }, now)
+        await recordEvent(tx, { ...head, represent: () => ({}) }, now)
       }
     }
   })
