@@ -77,7 +77,7 @@ export interface PlannedMessage {
   readonly stage: LadderStage
   readonly scheduledFor: Date
   readonly invoices: readonly { readonly id: string; readonly stage: LadderStage }[]
-  /** Why the invoices themselves block the message, which is then logged, but not sent. */
+  /** If money on account covers the invoices: the reason for which the message is logged as suppressed, and not sent. */
   readonly refusal?: Refusal
 }
 
@@ -130,8 +130,8 @@ export function planDebtor(debtor: DebtorToPlan, now: Date): Plan {
   })
   const planTimes = nextSteps.flatMap(({ invoice, next, pausedUntil }) => {
     if (pausedUntil !== undefined) return [pausedUntil.getTime()]
-    // If the next stage of an invoice is due, but no message is planned for it, it is planned after the message that is
-    // now scheduled has been sent.
+    // An invoice whose next stage is due, but which is in no planned message, needs no time: the debtor is planned again
+    // after the message that is now scheduled has been sent.
     return next === undefined || planned.has(invoice.id) || next.slot <= now
       ? []
       : [next.slot.getTime()]
@@ -301,8 +301,8 @@ function approvalBlockOf(stage: LadderStage): string | null {
 }
 
 /**
- * Returns the time that the invoice shows for its next stage if this time has passed: a late run keeps it, instead of
- * the new slot.
+ * If the time that the invoice shows for its next stage has passed, returns this time, so that a late run does not
+ * replace it with the new slot. Otherwise returns undefined.
  */
 function dueSince({ chasing_next_action_at: at }: InvoiceToPlan, now: Date): Date | undefined {
   return at !== null && at <= now.toISOString() ? new Date(at) : undefined

@@ -25,6 +25,7 @@ import {
   type Refusal,
   type Situation,
 } from '../safety-rails.ts'
+import { wasAnotherSentToday } from '../sending-time.ts'
 import { REMINDER_LEASES, setNextRun } from './leases.ts'
 import { markSent } from './mark-sent.ts'
 import { ensureText, readMessageHtml, showsOutdatedPaymentDetails, writeText } from './text.ts'
@@ -249,7 +250,7 @@ interface Delay {
 /** Returns undefined if the send window and the daily cap allow the message now. */
 async function findDelay(
   tx: Transaction,
-  { message, debtor, account, facts }: WaitingMessage,
+  { message, debtor, account }: WaitingMessage,
   now: Date,
 ): Promise<Delay | undefined> {
   const workingTime = account.workingTimeOf(debtor)
@@ -259,37 +260,7 @@ async function findDelay(
     detail,
   })
   if (!workingTime.isOpen(now)) return delayFrom(today, 'the time is outside business hours')
-  const { id: debtorId, account_id: accountId } = debtor
-  // Today began less than two days ago in every time zone. `isToday` then selects the exact times.
-  const since = new Date(now.getTime() - 2 * 86_400_000).toISOString()
-  const others = await tx
-    .selectFrom('messages')
-    .select('sent_at')
-    .where('account_id', '=', accountId)
-    .where('debtor_id', '=', debtorId)
-    .where('id', '!=', message.id)
-    .where('direction', '=', 'outbound')
-    .where('kind', '=', 'reminder')
-    .where('sent_at', '>', since)
-    .execute()
-  // The invoices also record hand-overs with an unknown outcome, which may have delivered a message. The invoices of
-  // this message are excluded, because a hand-over of this message itself may be recorded on them.
-  const attempted = await tx
-    .selectFrom('invoices')
-    .select('chasing_last_message_at as at')
-    .where('account_id', '=', accountId)
-    .where('debtor_id', '=', debtorId)
-    .where('chasing_last_message_at', '>', since)
-    .where(
-      'id',
-      'not in',
-      facts.invoices.map(({ id }) => id),
-    )
-    .execute()
-  const isToday = (at: string | null) => at !== null && workingTime.dayOf(new Date(at)) === today
-  const sentToday =
-    others.some(({ sent_at: at }) => isToday(at)) || attempted.some(({ at }) => isToday(at))
-  return sentToday
+  return (await wasAnotherSentToday(tx, message, workingTime, now))
     ? delayFrom(addDays(today, 1), 'another reminder to the customer was sent today')
     : undefined
 }

@@ -1,7 +1,7 @@
 /** The routes of the approval queue, and of the decisions on reminders. */
 import { getAccount } from '../../accounts/accounts.ts'
 import { readPaymentDetails } from '../../accounts/payment-details.ts'
-import type { Reader, Transaction } from '../../database/tables.ts'
+import type { MessageRow, Reader, Transaction } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { chooseLanguage } from '../../mail/wording/languages.ts'
@@ -92,7 +92,7 @@ export const approvalPages: readonly SessionPage[] = [
     async handle({ session, id, query, now }, { database: { read } }) {
       const approval = await findPendingApproval(read, session.account.id, id)
       if (approval === undefined) return { location: `/settings/messages/${id}` }
-      const sendsAt = await sendingTime(read, session.account.id, approval.message.debtor_id, now)
+      const sendsAt = await sendingTime(read, approval.message, now)
       const view = {
         session,
         now,
@@ -125,17 +125,17 @@ export const approvalPages: readonly SessionPage[] = [
 
 async function sendingTime(
   reader: Reader,
-  accountId: string,
-  debtorId: string,
+  message: MessageRow,
   now: Date,
 ): Promise<Date | undefined> {
+  const { account_id: accountId, debtor_id: debtorId } = message
   const debtor = (await findDebtor(reader, accountId, debtorId)) ?? notFound('customer', debtorId)
-  return earliestSendingTime(reader, debtor, now)
+  return earliestSendingTime(reader, message, debtor, now)
 }
 
 /**
- * Sets the flash message about the decision, with Undo. After an approval within business hours, there is no Undo,
- * because the reminder is sent immediately. At other times, an approval can be taken back until business hours begin.
+ * Sets the flash message about the decision, with Undo. There is no Undo after an approval if the reminder can be sent
+ * immediately. Otherwise, the approval can be taken back until the reminder is sent.
  */
 async function setDecisionFlash(
   tx: Transaction,
@@ -145,8 +145,8 @@ async function setDecisionFlash(
   const { id: accountId } = session.account
   const undo = { path: `${PATH}/${id}/take-back`, fields: [] }
   if (!approve) return setFlash(tx, session.token, 'message_rejected', undo)
-  const { debtor_id } = (await findMessage(tx, accountId, id)) ?? notFound('message', id)
-  const sendsAt = await sendingTime(tx, accountId, debtor_id, now)
+  const message = (await findMessage(tx, accountId, id)) ?? notFound('message', id)
+  const sendsAt = await sendingTime(tx, message, now)
   const isSentNow = sendsAt?.getTime() === now.getTime()
   await (isSentNow
     ? setFlash(tx, session.token, 'message_approved_now')

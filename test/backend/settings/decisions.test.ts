@@ -48,6 +48,25 @@ t.test('in business hours an approval is final, and the confirmation says so', a
   })
 })
 
+// Regression: the confirmation said that the reminder is sent now and that this cannot be undone, and there was no Undo.
+t.test('an approval on a day on which another reminder was sent can be taken back', async (t) => {
+  const queue = await openQueue(t, '10:30')
+  const { engine, invoice, ada, path } = queue
+  const { debtor_id } = invoice
+  const sentToday = await engine.createInvoice('2026-11-20', { debtor_id })
+  await engine.planAndSendAt('2026-11-23T10:31:00.000Z')
+  matches(t, await engine.testAccount.read(`/api/v1/invoices/${sentToday.id}`), {
+    chasing: { last_message_at: '2026-11-23T10:31:00.000Z' },
+  })
+  const { confirmation } = await approve(queue)
+  matches(t, confirmation.text, /is sent to.*24 Nov 2026.*you can take the approval back/s)
+  const after = await ada.page('/settings/approvals')
+  matches(t, after.text, /class="undo"/)
+  await engine.planAndSendAt('2026-11-23T10:32:00.000Z')
+  t.strictSame((await engine.messageLog()).slice(2), ['firm:approved', 'friendly:sent'])
+  matches(t, await ada.send('POST', `${path}/take-back`), { status: 200 })
+})
+
 t.test('a link with a malformed id leads to a page that does not exist', async (t) => {
   // Regression: the response was 500, because a header cannot contain the characters of the id.
   const { ada } = await openQueue(t, '20:00')
