@@ -39,12 +39,12 @@ const STORAGE_SETTINGS = {
   ),
   DATABASE_DIRECT_URL: optional(
     text(
-      'The address of PostgreSQL itself, for migrations and exports. Required if DATABASE_URL is the address of a pooler in transaction mode.',
+      'The address of PostgreSQL itself, for migrations, exports, and the two connections with which each backend listens for notifications and polls. Required if DATABASE_URL is the address of a pooler in transaction mode.',
       { secret: true },
     ),
   ),
   KEY_PEPPER: peppers(
-    'The secrets that protect stored API keys: `v2:…,v1:…`. New keys use the first; existing keys are verified with any of them. The backend and the command line must have the same value.',
+    'The secrets that protect stored API keys: `v2:…,v1:…`. New keys are hashed with the first. An existing key is verified with the secret with which it was hashed, so do not remove a secret while keys use it. The backend and the command line must have the same value.',
   ),
 }
 
@@ -61,8 +61,8 @@ export interface OperatorSettings {
 /** The command line's settings. Settings that are absent from the environment are read from `$DATA_DIR/secrets.env`. */
 export function readOperatorSettings(environment: Environment): OperatorSettings {
   const { DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER } = STORAGE_SETTINGS
-  // `readSettings` rejects variables that begin with `prefix` and are not in the schema. The environment may also
-  // contain settings of the backend and the gateway, none of which begins with `CLI_`.
+  // The environment may also contain settings of the backend and the gateway, which must not be rejected. `readSettings`
+  // rejects an unknown variable only if it begins with `prefix`, and no setting begins with `CLI_`.
   const read = <S extends Record<string, Setting<unknown>>>(schema: S, from: Environment) =>
     readSettings(schema, from, { prefix: 'CLI_' })
   const directory = read({ DATA_DIR }, environment).DATA_DIR
@@ -187,7 +187,7 @@ export const BACKEND_SETTINGS = {
   BACKEND_PORT: port('The port of the listener for gateways; 0 chooses a free one.', 8081),
   BACKEND_SOCKET: optional(
     socketPath(
-      "The path of a Unix socket to listen on instead of the port, for gateways on this machine. Processes of the backend's group may connect.",
+      'The path of a Unix socket to listen on instead of the port, for gateways on this machine. Only processes that run with the same Unix user or group as the backend can connect.',
     ),
   ),
   BACKEND_OPERATIONS_HOST: host('The address of the operations listener.'),

@@ -19,8 +19,8 @@ export interface DebtorWithBalances {
 }
 
 /**
- * Reads the overdue amounts of each date that can be the account's current date. The read therefore does not need
- * the account's time zone, and can begin before the account is known.
+ * Reads what is overdue on each of the three dates that can be today's date in the account's time zone. The read
+ * therefore needs only the account's id, and can begin before the account's row, with the time zone, has been read.
  */
 export async function findDebtorWithBalances(
   reader: Reader,

@@ -27,7 +27,7 @@ export interface Erasure {
   readonly debtor: DebtorRow
   /** Whether an earlier run erased the debtor. */
   readonly wasErasedBefore: boolean
-  /** How many rows this run changed or deleted in each table, apart from the debtor's own row. */
+  /** How many rows of each table in `PERSONAL_TABLES` this run changed or deleted after it erased the debtor's row. */
   readonly erased: Readonly<Record<string, number>>
 }
 
@@ -113,8 +113,8 @@ async function eraseRow(
 }
 
 /**
- * Deletes the rows because of which no mail is sent to the debtor's address, as these rows contain the address. They
- * stay if another debtor of the account has the same address: no mail may be sent to that debtor either.
+ * Deletes the debtor's address from the suppressed addresses, to which no mail is sent. It stays there if another debtor
+ * of the account has the same address, because no mail may be sent to that debtor either.
  */
 async function deleteSuppressions(
   tx: Transaction,

@@ -36,8 +36,8 @@ const FIELDS = {
     required: false,
     headers: [
       ...['customername', 'debtorname', 'clientname', 'companyname'],
-      // The field `customer` is mapped before this field: a column with one of these headers contains names only if
-      // `customer` has another column.
+      // The field `customer` is mapped before this field, and also accepts these headers. A column with one of them
+      // therefore contains names only if `customer` was mapped to another column.
       ...['customer', 'debtor', 'client'],
     ],
   },

@@ -79,8 +79,9 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     byDebtor: filters.debtor_id,
     byOtherFilters: [filters.invoice_id],
   })
-  // With a filter by debtor or invoice, few messages match, and the indexes of stage, status and channel would match
-  // more. With filters by both status and stage, the index of status matches fewer messages than the index of stage.
+  // A filter by debtor or invoice selects few messages, so the indexes of stage, status and channel, which would read
+  // more rows, are then not used. With filters by both status and stage, only the index of status is used, because it
+  // reads fewer rows than the index of stage.
   const selective = [filters.debtor_id, filters.invoice_id]
   const usesChannelIndex =
     isRare(variant.channel) && mayUseIndexOf(page, 'channel', { noIndexIfFilteredBy: selective })

@@ -17,7 +17,7 @@ import { homePages } from './home/home-routes.ts'
 import { importPages } from './imports/import-routes.ts'
 import { importHistoryPages } from './imports/past-import-routes.ts'
 import { keyChangePages } from './keys/change-routes.ts'
-import { allowancePages, keyPages } from './keys/routes.ts'
+import { keyPages, scopeAllowancePages } from './keys/routes.ts'
 import { customerListPages } from './lists/customer-list.ts'
 import { invoiceListPages } from './lists/invoice-list.ts'
 import { paymentListPages } from './lists/payment-list.ts'
@@ -25,7 +25,7 @@ import { searchPages } from './lists/search-page.ts'
 import { codePages } from './login/code-routes.ts'
 import { invitationPages } from './login/invitation-routes.ts'
 import { loginPages, sessionPages } from './login/login-routes.ts'
-import { noticePages } from './login/notice-routes.ts'
+import { noticeChoicePages } from './login/notice-routes.ts'
 import { passkeyLoginPages } from './login/passkey-login-routes.ts'
 import { passkeyPages } from './login/passkey-routes.ts'
 import { resetPages } from './login/reset-routes.ts'
@@ -48,7 +48,7 @@ import { wordingPages } from './reminders/wording-routes.ts'
 import { assetRoutes } from './shell/assets.ts'
 import { cookiesFor } from './shell/cookies.ts'
 import type { SettingsDeps } from './shell/page-request.ts'
-import { openRoute, problemHandler, sessionRoute } from './shell/page-route.ts'
+import { problemHandler, publicRoute, sessionRoute } from './shell/page-route.ts'
 import { webhookDeliveryPages } from './webhooks/delivery-routes.ts'
 import { webhookEndpointPages } from './webhooks/endpoint-routes.ts'
 
@@ -63,12 +63,12 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
   if (cookies === undefined) {
     given.log.warn(
       { baseUrl: given.baseUrl },
-      'Settings pages are disabled, because BASE_URL is not an https address',
+      'Settings pages are disabled, because BASE_URL is neither an https address nor an address of this machine',
     )
     return everyPath(() => {
       throw new Problem(
         'service_unavailable',
-        'Settings are served over https only. Set BASE_URL to an https address.',
+        'Settings are served only over https, or at an address of the machine itself. Set BASE_URL to an https address.',
       )
     })
   }
@@ -89,7 +89,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...sessionListPages,
     ...secondFactorPages,
     ...passkeyPages,
-    ...noticePages,
+    ...noticeChoicePages,
     ...importPages,
     ...importHistoryPages,
     ...customerPages,
@@ -113,7 +113,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...killSwitchPages,
     ...keyPages,
     ...keyChangePages,
-    ...allowancePages,
+    ...scopeAllowancePages,
     ...(webhooks === undefined ? [] : [...webhookEndpointPages(webhooks), ...webhookDeliveryPages]),
     ...accountPages,
     ...peoplePages,
@@ -121,7 +121,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
   ]
   return [
     ...[...loginPages, ...passkeyLoginPages, ...codePages, ...invitationPages, ...resetPages].map(
-      (page) => openRoute(page, deps),
+      (page) => publicRoute(page, deps),
     ),
     ...loggedInPages.map((page) => sessionRoute(page, deps)),
     ...assetRoutes(),

@@ -45,7 +45,7 @@ export interface ConnectionContext {
   readonly responseTimeoutMs: number
   /** The minimum average rate of a body, in bytes per second. */
   readonly bodyRateMin: number
-  /** The average age at which the next response closes a connection. */
+  /** The age, varied by up to a tenth, after which a connection is closed with its next response. */
   readonly connectionAgeMs: number
   readonly budget: Budget
   /**
@@ -91,9 +91,9 @@ export class Connection implements CallConnection, BudgetedConnection {
   #isReadAheadDropped = false
   readonly #openedAt = performance.now()
   /**
-   * `performance.now()` when the current or next request began: when its first byte arrived, or when the previous
-   * call ended, whichever was later. Until a byte arrives, this is the end of the previous call or the opening of
-   * the connection.
+   * `performance.now()` when the request in progress began: when its first byte arrived or, if that was before the
+   * end of the previous call, when that call ended. While no byte of a request has arrived, this is the time since
+   * which the connection has waited for one.
    */
   #requestBegunAt = this.#openedAt
   /**

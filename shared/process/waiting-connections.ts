@@ -2,16 +2,16 @@ import type { Server } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /**
- * Accepting ends after this time even if new connections arrive continuously. On a machine with too little CPU time, it
- * takes longer than half a second to accept 64 connections.
+ * Accepting ends after this time even if new connections arrive continuously. The limit is not shorter, because a busy
+ * machine may need more than half a second to accept 64 connections.
  */
 const ACCEPT_MS_MAX = 2_000
 
 /**
- * If this many successive turns of the event loop bring no connection, none is waiting. One turn does not suffice,
- * because the first turn may already be in progress.
+ * If this many successive turns of the event loop bring no connection, none is waiting. One turn does not suffice: when
+ * the wait begins, the current turn may already have accepted connections for the last time.
  */
-const IDLE_TURNS_MAX = 2
+const IDLE_TURNS_NEEDED = 2
 
 /**
  * Accepts the connections that the system has opened but the process has not accepted. To be called before the server
@@ -23,7 +23,7 @@ export async function acceptWaitingConnections(servers: readonly Server[]): Prom
   const count = () => void accepted++
   for (const server of servers) server.on('connection', count)
   // In each turn of the event loop, libuv accepts only one connection of each server (libuv/libuv#3696).
-  for (let idleTurns = 0; idleTurns < IDLE_TURNS_MAX && performance.now() < endsAt; ) {
+  for (let idleTurns = 0; idleTurns < IDLE_TURNS_NEEDED && performance.now() < endsAt; ) {
     const before = accepted
     await nextTurn()
     idleTurns = accepted > before ? 0 : idleTurns + 1

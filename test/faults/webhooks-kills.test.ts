@@ -48,7 +48,11 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
     database.transaction(async (tx) => {
       for (let n = 0; n < EVENTS_PER_KILL; n++) {
         const event = { accountId, type: 'webhook.test', subjectId: accountId } as const
-        await recordEvent(tx, { ...event, represent: () => sampleOf(event.type).object }, new Date())
+        await recordEvent(
+          tx,
+          { ...event, represent: () => sampleOf(event.type).object },
+          new Date(),
+        )
       }
     })
   const start = (): Promise<StartedProcess> =>

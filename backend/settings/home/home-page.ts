@@ -206,8 +206,8 @@ function renderAges({ currency, ages }: DueByAge, today: string): Html {
 <thead class="unseen"><tr><th scope="col">Past due</th><th scope="col">Share</th><th scope="col">Invoices</th><th scope="col">Amount</th></tr></thead>
 <tbody>${AGES.map(({ name, from, to }, index) => {
     const { amount, invoices } = ages[index] ?? { amount: 0, invoices: 0 }
-    // `from` and `to` are days past due, so the earliest due date of an age is `to` days ago, and the latest is `from`
-    // days ago. `due_before` is exclusive, so it is the day after the latest.
+    // An age is a range of days past due, so its earliest due date is `to` days ago, and its latest is `from` days ago.
+    // `due_before` is exclusive, so it is the day after the latest.
     const query = new URLSearchParams({
       currency,
       ...(to !== null && { due_since: addDays(today, -to) }),
@@ -240,7 +240,7 @@ function renderWeek({ reminders, oldInvoices, today }: Overview): Html {
           ({ debtors }) =>
             html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (debtors / largest) * 40).toFixed(2)}" width="10" height="${((debtors / largest) * 40).toFixed(2)}"/></svg>${debtors === 0 ? html`<span class="hint">–</span>` : html`<strong>${debtors.toLocaleString('en')}</strong>`}</td>`,
         )}</tr></tbody></table>
-<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${reminders.isTruncated && ` Only the ${UPCOMING_INVOICES_MAX} invoices with the earliest reminders are counted; the calendar shows all reminders.`}</p>`
+<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${reminders.isTruncated && ` Only the ${UPCOMING_INVOICES_MAX} invoices with the earliest reminders are taken into account, so the counts of later days may be too low. The calendar shows all reminders.`}</p>`
   }${renderOldInvoicesHint(oldInvoices)}</div></section>`
 }
 

@@ -251,7 +251,7 @@ async function changeAllowance(
   }
 }
 
-export const allowancePages: readonly SessionPage[] = [
+export const scopeAllowancePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/scope-allowance',

@@ -4,7 +4,7 @@
  */
 import { completeLogin } from '../../sessions/login.ts'
 import { findPendingUser } from '../../sessions/sessions.ts'
-import type { OpenPage } from '../shell/page-request.ts'
+import type { PublicPage } from '../shell/page-request.ts'
 import { CODE_PATH, findFactors, renderCodePage } from './code-page.ts'
 import { respondToLogin } from './login-routes.ts'
 
@@ -12,7 +12,7 @@ import { respondToLogin } from './login-routes.ts'
  * Renders the page again after a code or a passkey was rejected. Resolves with undefined if the first step (the
  * password) is no longer valid. An error page is then shown.
  */
-export const rerenderCodePage: NonNullable<OpenPage['rerender']> = async (
+export const rerenderCodePage: NonNullable<PublicPage['rerender']> = async (
   { sessionToken, now },
   problem,
   deps,
@@ -22,7 +22,7 @@ export const rerenderCodePage: NonNullable<OpenPage['rerender']> = async (
   return factors && ((frame) => renderCodePage(frame, factors, problem))
 }
 
-export const codePages: readonly OpenPage[] = [
+export const codePages: readonly PublicPage[] = [
   {
     method: 'GET',
     path: CODE_PATH,

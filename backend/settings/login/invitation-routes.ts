@@ -18,7 +18,7 @@ import {
   renderFieldFaults,
   renderPage,
 } from '../shell/layout.ts'
-import type { OpenPage } from '../shell/page-request.ts'
+import type { PublicPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { representSession } from './login-routes.ts'
 
@@ -28,7 +28,7 @@ export function invitationLink(baseUrl: string, code: string): string {
   return `${baseUrl}${PATH}#${code}`
 }
 
-export const invitationPages: readonly OpenPage[] = [
+export const invitationPages: readonly PublicPage[] = [
   {
     method: 'GET',
     path: PATH,

@@ -14,7 +14,7 @@ import {
   type Session,
 } from '../../sessions/sessions.ts'
 import { checkChosenPassword } from '../../users/password-rules.ts'
-import type { OpenPage, PageRequest, SessionPage, SettingsDeps } from '../shell/page-request.ts'
+import type { PageRequest, PublicPage, SessionPage, SettingsDeps } from '../shell/page-request.ts'
 import { checkOwnPassword } from '../shell/recent-password.ts'
 import type { Response } from '../shell/response.ts'
 import { renderLoginDetails } from './login-details-page.ts'
@@ -40,7 +40,7 @@ async function showLogin(request: PageRequest, { relyingParty }: SettingsDeps): 
   }
 }
 
-export const loginPages: readonly OpenPage[] = [
+export const loginPages: readonly PublicPage[] = [
   { method: 'GET', path: LOGIN, handle: showLogin },
   {
     method: 'POST',

@@ -10,7 +10,7 @@ import { rejectField } from '../shell/faults.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { NOTICES_PATH, renderNotices } from './notice-page.ts'
 
-export const noticePages: readonly SessionPage[] = [
+export const noticeChoicePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: NOTICES_PATH,

@@ -4,7 +4,7 @@ import {
   logInWithPasskey,
   type PasskeyAttempt,
 } from '../../sessions/passkey-login.ts'
-import type { OpenPage, PageRequest, SettingsDeps } from '../shell/page-request.ts'
+import type { PageRequest, PublicPage, SettingsDeps } from '../shell/page-request.ts'
 import { rerenderCodePage } from './code-routes.ts'
 import { readAuthentication } from './credential-field.ts'
 import { renderLogin } from './login-page.ts'
@@ -14,7 +14,7 @@ import { requireRelyingParty } from './passkey-routes.ts'
 const PASSKEY_ONLY_PATH = '/settings/login/passkey'
 const AFTER_PASSWORD_PATH = '/settings/login/code/passkey'
 
-export const passkeyLoginPages: readonly OpenPage[] = [
+export const passkeyLoginPages: readonly PublicPage[] = [
   {
     method: 'POST',
     path: `${PASSKEY_ONLY_PATH}/challenge`,

@@ -19,13 +19,13 @@ import {
   renderFieldFaults,
   renderPage,
 } from '../shell/layout.ts'
-import type { OpenPage } from '../shell/page-request.ts'
+import type { PublicPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 
 const REQUEST_PATH = '/settings/password-reset'
 const RESET_PATH = '/settings/new-password'
 
-export const resetPages: readonly OpenPage[] = [
+export const resetPages: readonly PublicPage[] = [
   {
     method: 'GET',
     path: REQUEST_PATH,

@@ -69,7 +69,8 @@ export function renderWordings(frame: Frame, { awaitingApproval, changed }: Word
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, awaitingApproval)}
 <p class="lead">Here you can change what reminders say at each stage and in each language. Customers with another language
-receive reminders in English. The invoices, their amounts, how to pay and the link to unsubscribe are always part of the mail.</p>
+receive reminders in English. Every mail also contains the invoices with their amounts, how to pay (if payment details are set up), and
+a link to unsubscribe.</p>
 <table class="keys"><caption class="unseen">Wording by stage and language</caption>
 <thead><tr><th scope="col">Stage</th>${LANGUAGES.map((language) => html`<th scope="col">${LANGUAGE_WORDS[language]}</th>`)}</tr></thead>
 <tbody>${STAGES.map(
@@ -94,7 +95,7 @@ export interface WordingView {
   /** Whether the account has a wording of its own. */
   readonly isChanged: boolean
   /**
-   * Whether the form shows texts that were sent but not saved, because they were rejected or only a test mail was sent.
+   * Whether the form shows texts that were submitted but not saved: they were rejected, or only a test mail was requested.
    * `settings.js` then shows a preview of these texts instead of the saved wording.
    */
   readonly isUnsaved: boolean
@@ -132,7 +133,7 @@ ${lines('closing', 4)}${lines('sign_off', 2)}
 ${isAdmin && renderActions(path, session, invoice, problem)}
 </form>
 <section aria-labelledby="preview-title" class="stack"><h2 id="preview-title">Preview</h2>
-<p class="hint">${invoice === '' ? 'The preview shows a made-up invoice, because nothing is owed to you at present.' : html`The preview shows invoice <span translate="no">${invoice}</span>.`}</p>
+<p class="hint">${invoice === '' ? 'At first, the preview shows a made-up invoice, because nothing is owed to you at present.' : html`At first, the preview shows invoice <span translate="no">${invoice}</span>.`}</p>
 <div class="preview"><iframe class="mail-html" name="preview" sandbox="" src="${path}/preview" title="The reminder as the customer sees it" height="1100"></iframe></div></section>
 </div>
 ${renderVariables()}

@@ -91,7 +91,7 @@ export interface Page<R extends PageRequest> {
 }
 
 /** A page that can be used without a session, such as the login page. */
-export interface OpenPage extends Page<PageRequest> {}
+export interface PublicPage extends Page<PageRequest> {}
 
 export interface SessionPage extends Page<SessionRequest> {
   /** The message of the error page that Members receive. If it is absent, Members may use the page. */

@@ -25,9 +25,9 @@ import {
   renderFormWithoutSession,
 } from './kept-form.ts'
 import type {
-  OpenPage,
   Page,
   PageRequest,
+  PublicPage,
   SessionPage,
   SessionRequest,
   SettingsDeps,
@@ -100,7 +100,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
  * Creates the route of a page that needs no session, such as the login. Its form must contain a CSRF token that is
  * derived from the login cookie. A JSON request needs no token, because forms of other sites cannot send JSON.
  */
-export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
+export function publicRoute(page: PublicPage, deps: SettingsDeps): ServerRoute {
   return route(page, deps, async (request, now) => {
     const session = await sessionOf(request, deps, now)
     const given = deps.cookies.login.read(request.raw.req.headers.cookie)

@@ -95,7 +95,7 @@ t.test('after a rejected save without an invoice number, the page names the invo
   await engine.createInvoice('2026-11-20', { number: 'R-7' })
   matches(t, await ada.submit(PATH, withUnknownVariable), {
     status: 422,
-    text: /The preview shows invoice <span translate="no">R-7</,
+    text: /At first, the preview shows invoice <span translate="no">R-7</,
   })
 })
 
@@ -124,7 +124,7 @@ t.test('the preview shows a real invoice, in a document without scripts', async 
   const { engine, ada } = await startEngineWithUsers(t)
   const sample = await ada.page(`${PATH}/preview`)
   matches(t, sample.text, containing('INV-1001'))
-  matches(t, (await ada.page(PATH)).text, containing('The preview shows a made-up invoice'))
+  matches(t, (await ada.page(PATH)).text, containing('the preview shows a made-up invoice'))
   const debtor = await engine.createDebtor({ name: 'Zoë <i>& Co' })
   const invoice = await engine.createInvoice('2026-11-20', { debtor_id: debtor.id, number: 'R-7' })
   await engine.createInvoice('2026-11-10', { number: 'R-8' })
