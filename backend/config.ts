@@ -61,8 +61,8 @@ export interface OperatorSettings {
 /** The command line's settings. Settings that are absent from the environment are read from `$DATA_DIR/secrets.env`. */
 export function readOperatorSettings(environment: Environment): OperatorSettings {
   const { DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER } = STORAGE_SETTINGS
-  // The environment may also contain settings of the backend and the gateway, which must not be rejected. `readSettings`
-  // rejects an unknown variable only if it begins with `prefix`, and no setting begins with `CLI_`.
+  // The environment may also contain settings of the backend and the gateway, which must not be rejected.
+  // `readSettings` rejects an unknown variable only if it begins with `prefix`, and no setting begins with `CLI_`.
   const read = <S extends Record<string, Setting<unknown>>>(schema: S, from: Environment) =>
     readSettings(schema, from, { prefix: 'CLI_' })
   const directory = read({ DATA_DIR }, environment).DATA_DIR

@@ -113,8 +113,8 @@ async function eraseRow(
 }
 
 /**
- * Deletes the debtor's address from the suppressed addresses, to which no mail is sent. It stays there if another debtor
- * of the account has the same address, because no mail may be sent to that debtor either.
+ * Deletes the debtor's address from the suppressed addresses, to which no mail is sent. It stays there if another
+ * debtor of the account has the same address, because no mail may be sent to that debtor either.
  */
 async function deleteSuppressions(
   tx: Transaction,

@@ -77,7 +77,9 @@ export interface PlannedMessage {
   readonly stage: LadderStage
   readonly scheduledFor: Date
   readonly invoices: readonly { readonly id: string; readonly stage: LadderStage }[]
-  /** If money on account covers the invoices: the reason for which the message is logged as suppressed, and not sent. */
+  /**
+   * If money on account covers the invoices: the reason for which the message is logged as suppressed, and not sent.
+   */
   readonly refusal?: Refusal
 }
 
@@ -130,8 +132,8 @@ export function planDebtor(debtor: DebtorToPlan, now: Date): Plan {
   })
   const planTimes = nextSteps.flatMap(({ invoice, next, pausedUntil }) => {
     if (pausedUntil !== undefined) return [pausedUntil.getTime()]
-    // An invoice whose next stage is due, but which is in no planned message, needs no time: the debtor is planned again
-    // after the message that is now scheduled has been sent.
+    // An invoice whose next stage is due, but which is in no planned message, needs no time: the debtor is planned
+    // again after the message that is now scheduled has been sent.
     return next === undefined || planned.has(invoice.id) || next.slot <= now
       ? []
       : [next.slot.getTime()]

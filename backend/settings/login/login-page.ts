@@ -6,7 +6,9 @@ import { renderCommonHiddenFields, renderFaultSummary, renderPage } from '../she
 import type { Frame } from '../shell/response.ts'
 import { renderPasskeyLogin } from './passkey-form.ts'
 
-/** `relyingParty` is undefined if passkeys cannot be used: the service's address is an IP address of another machine. */
+/**
+ * `relyingParty` is undefined if passkeys cannot be used: the service's address is an IP address of another machine.
+ */
 export function renderLogin(
   frame: Frame,
   relyingParty: RelyingParty | undefined,

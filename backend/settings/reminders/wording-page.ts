@@ -95,8 +95,8 @@ export interface WordingView {
   /** Whether the account has a wording of its own. */
   readonly isChanged: boolean
   /**
-   * Whether the form shows texts that were submitted but not saved: they were rejected, or only a test mail was requested.
-   * `settings.js` then shows a preview of these texts instead of the saved wording.
+   * Whether the form shows texts that were submitted but not saved: they were rejected, or only a test mail was
+   * requested. `settings.js` then shows a preview of these texts instead of the saved wording.
    */
   readonly isUnsaved: boolean
   /** The number of the invoice in the preview, or '' for a made-up invoice. */

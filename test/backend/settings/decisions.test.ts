@@ -48,7 +48,8 @@ t.test('in business hours an approval is final, and the confirmation says so', a
   })
 })
 
-// Regression: the confirmation said that the reminder is sent now and that this cannot be undone, and there was no Undo.
+// Regression: the confirmation said that the reminder is sent now and that this cannot be undone, and there was no
+// Undo.
 t.test('an approval on a day on which another reminder was sent can be taken back', async (t) => {
   const queue = await openQueue(t, '10:30')
   const { engine, invoice, ada, path } = queue
