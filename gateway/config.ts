@@ -37,7 +37,7 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_ANSWER_TIMEOUT_MS: integer(
-    'How long a response may take from the moment at which it first has to wait for a slow client. After this time, the connection is reset. A response may take longer, as a large CSV file does, while the client receives at least 32 KiB per second on average.',
+    'How long a client may take to receive a response, from the moment at which the response first has to wait for the client. After this time, the connection is reset. A large response, such as a CSV file, may take longer while the client receives at least 32 KiB per second on average.',
     {
       min: 100,
       max: 600_000,
@@ -45,7 +45,7 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_UPSTREAM_TIMEOUT_MS: integer(
-    'If a backend does not begin a response within this time, or pauses for longer, the call fails with 504; if part of the response was already sent, the connection is reset.',
+    'The longest time until a backend begins a response, and then until the response is complete or, if it is large, until its next part. After this time, the call fails with 504; if part of the response was already sent, the connection is reset.',
     { min: 100, max: 600_000, fallback: '10000' },
   ),
   GATEWAY_QUEUE_WAIT_MS: integer(
@@ -53,7 +53,7 @@ export const GATEWAY_SETTINGS = {
     { min: 10, max: 5_000, fallback: '250' },
   ),
   GATEWAY_CONNECTIONS: integer(
-    'The maximum number of client connections of each worker; beyond it, a new connection closes idle ones, or is refused if none can be closed. The maximum is lower if the process may open fewer files.',
+    'The maximum number of client connections of each worker; beyond it, the gateway closes idle connections to accept a new one, or refuses it if none is idle. The maximum is lower if the process may open fewer files.',
     { min: 10, max: 1_000_000, fallback: '5000' },
   ),
   GATEWAY_CONNECTIONS_PER_CLIENT: integer(
@@ -77,7 +77,7 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_BODY_RATE_MIN: integer(
-    'The minimum average rate of a request body, in bytes per second; the first 3 seconds after the head are not counted as time. A request with a slower body is rejected with 408.',
+    'The minimum average rate of a request body, in bytes per second, counted from 3 seconds after the head. A request with a slower body is rejected with 408.',
     { min: 0, max: 1_000_000, fallback: '1024' },
   ),
   BACKEND_URLS: list(

@@ -6,8 +6,8 @@ import { parametersOf, parseQuery } from './query.ts'
 export interface ReadOptions<Found> {
   readonly operationId: string
   /**
-   * Returns undefined if the account has no object with this id. `find` is called before the key is checked, so
-   * it must not have side effects.
+   * Returns undefined if the account has no object with this id. To save time, `find` runs while the key is checked,
+   * and its result is discarded if the key is rejected. It must therefore not have side effects.
    */
   find(reader: Reader, target: Target): Promise<Found | undefined>
   /** Returns the representation, as an object that is serialized to JSON. */

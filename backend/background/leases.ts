@@ -1,6 +1,6 @@
 /**
- * Rows that workers share: `run_at` is the time at which a row is due, and `lease` identifies the last claim of the
- * row. A claim moves `run_at` to the end of the lease, so that a row is due again if its worker is killed. A worker
+ * Rows that workers share: `run_at` is the time at which a row is due, and `lease` identifies the current claim of
+ * the row. A claim moves `run_at` to the end of the lease, so that a row is due again if its worker is killed. A worker
  * that takes longer than its lease can no longer record its outcome once another worker has claimed the row. Each row
  * is therefore processed at least once, but only the worker with the current lease records an outcome.
  */
@@ -15,7 +15,8 @@ const START_MS_MAX = 5000
 
 /**
  * The time between the end of the work and the end of the lease: 10 s for recording the outcome, and 20 s for clocks.
- * The clocks of two backends differ by up to 20 s (see `CLOCK_DIFFERENCE_MS_MAX` in `../database/postgres/primary.ts`).
+ * Each backend's clock may differ from the database's by 10 s (`CLOCK_DIFFERENCE_MS_MAX` in
+ * `../database/postgres/primary.ts`), so the clocks of two backends may differ by 20 s.
  * Without this, a backend whose clock is ahead would repeat work that another backend has not finished.
  */
 const MARGIN_MS = 30_000

@@ -14,7 +14,7 @@ export function literalIdsOf({ customers }: Ledger): string[] {
 }
 
 /** Returns the file with the external ids that its customers have in the service. */
-export function withIdsInService(ledger: Ledger, debtors: readonly DebtorRecord[]): Ledger {
+export function withStoredExternalIds(ledger: Ledger, debtors: readonly DebtorRecord[]): Ledger {
   const known = new Set(debtors.map((debtor) => debtor.external_id))
   const changed = new Map<string, string>()
   for (const customer of ledger.customers.values()) {

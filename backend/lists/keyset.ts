@@ -207,7 +207,7 @@ export type TimeRange = readonly [string, string | undefined, string | undefined
  * yesterday: `updated_at` always increases (see `revision.ts`), so it precedes neither `created_at` nor `sent_at`. A
  * message is not sent before it is created (see `timeOfSending`).
  */
-export function withImpliedLimits<F extends AnyTimeFilters>(filters: F, sort: string): F {
+export function withImpliedBounds<F extends AnyTimeFilters>(filters: F, sort: string): F {
   const { created_since, created_before, updated_since, updated_before } = filters
   const { sent_since, sent_before } = filters
   if (sort === 'updated_at') {

@@ -33,7 +33,7 @@ import {
   splitPage,
   type TimeRange,
   timeRangesOf,
-  withImpliedLimits,
+  withImpliedBounds,
   withinBounds,
   withinSorted,
 } from './keyset.ts'
@@ -43,8 +43,8 @@ const FIRST_SCAN_ROWS = 1000
 
 /**
  * The number of matches that are counted for each scanned row, if the filter's index is sorted by creation and the scan
- * is not. SQLite stores rows in the order of creation, so the scan takes longer: in the time in which it reads one row,
- * two matches are counted.
+ * is not. SQLite stores rows in the order of creation, so such a scan jumps from row to row, and a scanned row takes
+ * about twice as long as a counted match.
  */
 const COUNTED_IN_STORED_ORDER_SQLITE = 2
 
@@ -95,7 +95,7 @@ export async function readPage<
   read: (values: V & PageBounds, variant: PageVariant) => Promise<Row[]>,
 ): Promise<Row[]> {
   const { table, selectiveFilters, findPositionBeforeMatches } = list
-  const values = withImpliedLimits(list.values, page.sort)
+  const values = withImpliedBounds(list.values, page.sort)
   const { scanned, timeFilters, otherFilters } = planScan({ ...list, values }, page.sort)
   const scan: Scan<Row> = {
     accountTable: { table, accountId: values.accountId },
@@ -178,7 +178,10 @@ async function scanAndCount<Row extends { readonly id: string }>(
   return [...found.values()].slice(0, page.rowsMax)
 }
 
-/** Adjacent rows of an index, in the order of `sort`: those with a literal value, or with `sort` in a range. */
+/**
+ * Adjacent rows of an index, in the order of `sort`. `literals` limits them to rows in which the filter's column has
+ * one of these values, and `range` limits `sort`.
+ */
 interface IndexSection {
   readonly sort: string
   readonly range?: TimeRange | undefined
@@ -259,8 +262,8 @@ interface AccountTable {
 }
 
 /**
- * Counts the next matches of a filter, as many in each section as may be counted while `scannedRows` rows are scanned
- * in the order of `scannedSort`. Returns what is left to count: the filter with only those sections that have more
+ * Counts the next matches of a filter: in each section, as many as take about as much time as a scan of `scannedRows`
+ * rows in the order of `scannedSort`. Returns what is left to count: the filter with only those sections that have more
  * matches, each beginning after the counted ones.
  */
 async function countMatches(
@@ -283,8 +286,8 @@ async function countMatches(
 
 function countedPerRow(reader: Reader, sort: string, scannedSort: string): number {
   if (isPostgres(reader)) return COUNTED_POSTGRES
-  const isStoredOrder = sort === 'created_at' && scannedSort !== 'created_at'
-  return isStoredOrder ? COUNTED_IN_STORED_ORDER_SQLITE : 1
+  const onlyCountIsInStoredOrder = sort === 'created_at' && scannedSort !== 'created_at'
+  return onlyCountIsInStoredOrder ? COUNTED_IN_STORED_ORDER_SQLITE : 1
 }
 
 /**

@@ -28,14 +28,15 @@ export interface Mail {
  * The result of a hand-over:
  *
  * - `accepted`: the server accepted the mail, or the mail was written to a file.
- * - `refused`: the server rejected the recipient or the message; or the mailer or the outbox did, and sent nothing to
- *   the server (see `code`). If `type` is `hard`, the rejection is permanent.
+ * - `refused`: the server rejected the recipient or the message. Or nothing was sent to the server, because the mailer
+ *   rejected the address or the outbox found the notice obsolete (see `code`). If `type` is `hard`, the rejection is
+ *   permanent.
  * - `abandoned`: the server did not accept the mail, or nothing was sent to the server, for a reason that does not show
- *   whether the recipient's address is valid (started too late, server unavailable, login or sender rejected). The mail
- *   may be handed over again. If `isDenied` is set, the server does not relay mail to this recipient, but may relay
- *   mail to others.
- * - `unknown`: the connection failed while or after the text was sent, so the mail may have arrived. A retry has the
- *   same Message-ID.
+ *   whether the recipient's address is valid (not started in time, process stopping, server unavailable, login or
+ *   sender rejected). The mail may be handed over again. If `isDenied` is set, the server does not relay mail to this
+ *   recipient, but may relay mail to others.
+ * - `unknown`: the sending of the text began, but the server's final reply did not arrive: the connection failed, or
+ *   there was no reply in time. The mail may have arrived. A retry has the same Message-ID.
  */
 export type HandOverResult =
   | {

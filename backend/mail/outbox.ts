@@ -32,8 +32,8 @@ const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
 export type NoticeDelivery = Pick<MailOutboxRow, 'status' | 'last_error'>
 
 /**
- * Returns the delivery state of the notices about `subjectIds`, such as users, by these ids. If several mails are about
- * the same subject, returns the state of the mail that was queued last.
+ * Returns a map from the id of each subject, such as a user, to the delivery state of the notice about it. If several
+ * mails are about the same subject, it is the state of the mail that was queued last.
  */
 export async function readDeliveries(
   reader: Reader,

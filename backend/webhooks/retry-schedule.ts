@@ -25,7 +25,7 @@ export const ATTEMPTS_MAX = DELAYS_MS.length + 1
  */
 const JITTER = 0.1
 
-/** A longer `Retry-After` is shortened to this time. If a receiver needs more time, its endpoint should be paused. */
+/** A longer `Retry-After` is shortened to this time. If a receiver needs more time, a person can pause its endpoint. */
 const RETRY_AFTER_MS_MAX = 24 * HOUR_MS
 
 /** How long no requests are sent to an overloaded receiver that sends no `Retry-After`. */

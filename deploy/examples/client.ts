@@ -26,9 +26,9 @@ export class Rejection extends Error {
 
 /** With the waits between them, these attempts take about four minutes if every connection fails immediately. */
 const ATTEMPTS_MAX = 12
-/** Half of the mean wait after the first attempt. */
+/** The shortest wait after the first attempt. The mean wait is twice as long, and doubles with each attempt. */
 const BACKOFF_MIN_MS = 100
-/** The maximum of the mean wait. The random factor then makes a wait up to half as long again. */
+/** The maximum of the mean wait. A random factor makes each wait 0.5 to 1.5 times as long as the mean. */
 const BACKOFF_MEAN_MAX_MS = 60_000
 /** Longer than any response of the service takes, so that the service times out first. */
 const RESPONSE_TIMEOUT_MS = 30_000
@@ -56,7 +56,7 @@ export function createClient(url: string, key: string): Client {
         )
       const problem = response && problemOf(response.json)
       if (problem !== undefined && !problem.retryable) throw new Rejection(problem)
-      const reason = problem?.code ?? 'no response'
+      const reason = problem?.code ?? 'no usable response'
       if (attempts === ATTEMPTS_MAX)
         throw new Error(`${path}: ${reason}, after ${attempts} attempts. Run the program again.`)
       // At the hourly limit, Retry-After is the time until the limit allows calls again: up to an hour.

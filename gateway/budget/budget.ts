@@ -1,7 +1,8 @@
 /**
  * Limits the connections and the memory that clients use, in total and per client, and the TLS handshakes in total.
- * When a limit is reached, the gateway closes connections of the clients that use the most, or refuses the new
- * connection. One client therefore cannot use up what the others need.
+ * At a limit on connections or handshakes, the gateway closes connections of the clients that use the most, or refuses
+ * the new connection. At a limit on memory, it closes connections or rejects requests of the clients that use the most.
+ * One client therefore cannot use up what the others need.
  */
 
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
@@ -60,7 +61,7 @@ export class Budget {
     const onEvict = (reason: EvictionReason, connections: number) => {
       evicted[reason] += connections
       this.#reachedAt.set(reason, performance.now())
-      const message = `the limit on ${LIMITED_RESOURCES[reason]} is reached: connections are closed`
+      const message = `the limit on ${LIMITED_RESOURCES[reason]} is reached: connections are closed, or requests or connections rejected`
       collapsingLog.warn(reason, { reason, connections }, message)
     }
     this.#connections = new Connections(limits, onEvict)

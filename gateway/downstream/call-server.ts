@@ -47,7 +47,7 @@ export interface CallServerOptions {
   /** Returns the page that a person sees instead of the problem document; undefined for other clients. */
   problemPage?(problem: Problem, call: Call): WholeResponse | undefined
   /** Returns the headers that every response has. `call` is undefined if no call was created. */
-  commonHeaders(call: Call | undefined, status: number): readonly string[]
+  rateLimitHeaders(call: Call | undefined, status: number): readonly string[]
   /** Called when the response to a call is about to be written. */
   onResponse(call: Call, status: number): void
   /** Called when the response is flushed to the client, or can no longer be sent. */
@@ -91,8 +91,8 @@ export class CallServer {
     this.#options.onInvalidRequest(requestId, address, problem)
     const response = this.#renderProblem(problem, requestId)
     const framing = lengthHeader(response.body)
-    const commonHeaders = this.#options.commonHeaders(undefined, response.status)
-    const context = { requestId, commonHeaders, closes: true }
+    const rateLimitHeaders = this.#options.rateLimitHeaders(undefined, response.status)
+    const context = { requestId, rateLimitHeaders, closes: true }
     return renderHead(response, framing, context) + response.body?.toString('latin1')
   }
 
@@ -194,8 +194,8 @@ export class CallServer {
   ): Promise<void> | undefined {
     const { record, method, requestId } = call
     const { status, body } = response
-    const commonHeaders = this.#options.commonHeaders(call, status)
-    const context = { requestId, commonHeaders, closes }
+    const rateLimitHeaders = this.#options.rateLimitHeaders(call, status)
+    const context = { requestId, rateLimitHeaders, closes }
     const isHead = method === 'HEAD'
     if (body !== undefined && !Buffer.isBuffer(body)) {
       return this.#stream(call, connection, { ...response, body }, context)

@@ -1,4 +1,4 @@
-/** Responses to clients: their common form, their heads, and the responses to errors. */
+/** Responses to clients: their common form, their heads, and error responses. */
 import type { Readable } from 'node:stream'
 import {
   PROBLEM_MEDIA_TYPE,
@@ -32,8 +32,8 @@ export type Outcome = Response | Problem
 /** The parts of a response's head that are not in its `Response`. */
 export interface ResponseContext {
   readonly requestId: string
-  /** Further headers of every response; names and values alternate. */
-  readonly commonHeaders: readonly string[]
+  /** The rate-limit headers of the response; names and values alternate. */
+  readonly rateLimitHeaders: readonly string[]
   /** Whether the connection closes after the response. */
   readonly closes: boolean
 }
@@ -49,7 +49,7 @@ const PROXY_ERRORS: ReadonlyMap<number, string> = new Map([
   [504, 'http_response_timeout'],
 ])
 
-/** Returns the headers of the response to a problem, without `content-type`. */
+/** Returns the headers of the response that reports the problem to the client, without `content-type`. */
 export function problemHeaders({ status, headers }: Problem): string[] {
   const error = PROXY_ERRORS.get(status) ?? 'http_request_error'
   return [
@@ -107,13 +107,13 @@ function renderWithoutId(problem: Problem, baseUrl: string): RenderedProblem {
 export function renderHead(
   { status, headers }: Pick<Response, 'status' | 'headers'>,
   framing: readonly string[],
-  { requestId, commonHeaders, closes }: ResponseContext,
+  { requestId, rateLimitHeaders, closes }: ResponseContext,
 ): string {
   return renderResponseHead(status, [
     headers,
     framing,
     ['x-request-id', requestId],
-    commonHeaders,
+    rateLimitHeaders,
     ['date', httpDate()],
     closes ? CLOSE : KEEP_ALIVE,
   ])

@@ -26,8 +26,8 @@ export interface KnownKey {
 }
 
 /**
- * The reason why a key cannot be used. All reasons are final: a revoked or expired key never becomes valid
- * again, and an unknown key never comes into existence, because the secrets of new keys are random.
+ * The reason why a key cannot be used. All reasons are final: a revoked or expired key never becomes valid again, and a
+ * key that does not exist is never issued later, because the secrets of new keys are random.
  */
 export type KeyVerdict = 'unknown' | 'revoked' | 'expired'
 

@@ -86,7 +86,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     serve,
     problemPage: (problem, { record, requestId }) =>
       record.head && pages.problemPage(problem, record.head, requestId),
-    commonHeaders: (call, status) =>
+    rateLimitHeaders: (call, status) =>
       rateLimitHeaders(call && allowanceToShow(rateLimiter, call, status)),
     allowedMethods,
     onInvalidHead: (call, fields) => recordCachedKey(authenticator, call, fields),

@@ -229,9 +229,8 @@ function scriptValues(
     const window = windows[index]
     const { used = 0, endsAt = 0, unreported = 0 } = window ?? {}
     values.push(`${limit} ${resolvers.length} ${used} ${endsAt} ${unreported}`)
-    // If the reply is lost, unreported calls are not sent again. If Redis has not counted them, a later script call
-    // corrects the counter, because `used` includes them, and in the same window, the script never continues from a
-    // lower number than `used`.
+    // Unreported calls are sent once, even if the reply is lost. If Redis has not counted them, a later script call
+    // corrects the counter: `used` includes them, and the script raises a lower count of the same window to `used`.
     if (window !== undefined) window.unreported = 0
   })
   return values

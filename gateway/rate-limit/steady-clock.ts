@@ -4,8 +4,9 @@
  */
 
 /**
- * A change of the difference between this clock and the clock of the machine is ignored up to this size, so that small
- * corrections of the machine's clock do not change the end of a window from one response to the next.
+ * `toMachineTime` adds the offset of the machine's clock. It keeps the last offset until the actual one differs from it
+ * by more than this, so that small corrections of the machine's clock do not change the end of a window from one
+ * response to the next.
  */
 const IGNORED_CHANGE_MS_MAX = 1_000
 

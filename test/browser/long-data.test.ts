@@ -111,7 +111,7 @@ t.test('on a phone, the word that names a cell is not broken', async (t) => {
   const page = await site.newPage(t, { user: 'ada@acme.example' })
   await page.setViewportSize({ width: 360, height: 640 })
   await page.goto('/settings/api-keys')
-  const labels = await page.evaluate(`[...document.querySelectorAll('.keys tbody td')]
+  const labels = await page.evaluate(`[...document.querySelectorAll('.records tbody td')]
     .filter(({ dataset }) => !dataset.label.includes(' '))
     .map((cell) => {
       const { height, lineHeight } = getComputedStyle(cell, '::before')

@@ -13,7 +13,7 @@ async function start(t: Test, serve: ListenerOptions['serve']) {
   let responses = 0
   const port = await startListener(t, {
     serve,
-    commonHeaders() {
+    rateLimitHeaders() {
       if (responses++ === 0) throw new Error('no headers')
       return []
     },

@@ -5,7 +5,7 @@
 import joi from 'joi'
 import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
 import type { Ledger } from '../../import/ledger.ts'
-import { withIdsInService } from '../../import/literal-ids.ts'
+import { withStoredExternalIds } from '../../import/literal-ids.ts'
 import type { ServiceRecords } from '../../import/records.ts'
 import type { Output } from '../command.ts'
 import { type Api, ImportStopped } from './api.ts'
@@ -72,8 +72,8 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
 
   const records = await readWithProgress(api, progress)
   // Another system may have stored a customer's id, such as `50%`, unchanged as the external id, whereas imports encode
-  // it. `withIdsInService` puts the stored external ids into the ledger, so that no second customer is created.
-  const before = compare(withIdsInService(ledger, records.debtors), records)
+  // it. `withStoredExternalIds` puts the stored external ids into the ledger, so that no second customer is created.
+  const before = compare(withStoredExternalIds(ledger, records.debtors), records)
   const callsNeeded = countCallsNeeded(before, records)
   progress.note(describeWork(before, callsNeeded, api))
 
@@ -82,7 +82,7 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   if (callsNeeded > 0 && !dryRun) {
     outcome = await postAll(options, before)
     const after = await readWithProgress(api, progress)
-    comparison = compare(withIdsInService(ledger, after.debtors), after)
+    comparison = compare(withStoredExternalIds(ledger, after.debtors), after)
   }
   const seconds = (Date.now() - startedAtMs) / 1000
   const result = { file, account, dryRun, outcome, comparison, calls: api.calls, seconds }

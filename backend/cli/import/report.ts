@@ -17,7 +17,7 @@ export interface ImportResult {
   readonly account: { readonly id: string; readonly name: string }
   readonly dryRun: boolean
   readonly outcome: ImportOutcome
-  /** The comparison of the file with the account: after the import or, if nothing was sent, before it. */
+  /** The last comparison of the file with the account: after the records were sent, if any were. */
   readonly comparison: Comparison
   /** The number of calls that the import has made, including those that only read records. */
   readonly calls: number
@@ -144,6 +144,7 @@ function representResult(result: ImportResult, agrees: boolean) {
     })),
     other_invoices: comparison.otherInvoices,
     differences: comparison.differences,
+    // The published name of the records that the service rejected.
     refusals: rejected,
     calls,
     seconds: Math.round(seconds * 10) / 10,

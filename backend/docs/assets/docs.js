@@ -8,7 +8,7 @@ const isWide = matchMedia('(min-width: 60rem)')
 function setMenu() {
   menu.open = isWide.matches
   // Until this is set, the stylesheet hides the list on narrow screens.
-  menu.dataset.set = ''
+  menu.dataset.ready = ''
 }
 
 isWide.addEventListener('change', setMenu)
@@ -150,7 +150,7 @@ function makeTabs(element) {
   })
   element.replaceChildren(list, ...panels)
   // Until this is set, the stylesheet hides the closed sections.
-  element.dataset.set = ''
+  element.dataset.ready = ''
   selectTab(list.children[0])
   list.addEventListener('click', ({ target }) => choose(target.closest('[role=tab]')))
   list.addEventListener('keydown', (event) => {

@@ -28,21 +28,21 @@ export async function initialChasing(
       workingTime,
       // Invoices that were due before this date are not chased.
       chaseFrom,
-      // Even if a safety rail blocks the debtor now, a new invoice does not show the refusal: the planner shows a
-      // refusal only on invoices about which the message log contains a blocked message.
+      // Even if a safety rail blocks the debtor now, a new invoice does not show this: the planner shows a refusal of
+      // the debtor only on invoices about which the message log contains a blocked message.
       refusal: undefined,
       lastSentOn: lastSentAt === null ? null : workingTime.dayOf(new Date(lastSentAt)),
       // Only the chasing fields are needed. With `true`, the planner does not plan the first message of the invoice.
       hasScheduledMessage: true,
-      invoices: [{ ...NEVER_CHASED, id, due_date }],
+      invoices: [{ ...NOT_YET_CHASED, id, due_date }],
     },
     now,
   )
-  return plan.invoices.get(id) ?? NEVER_CHASED
+  return plan.invoices.get(id) ?? NOT_YET_CHASED
 }
 
-/** The fields of an invoice about which no message was planned. */
-const NEVER_CHASED = {
+/** The fields of an invoice about which no message has been planned yet. */
+const NOT_YET_CHASED = {
   chasing_status: 'active',
   chasing_stage: null,
   chasing_next_stage: null,

@@ -39,7 +39,7 @@ ${renderFilters(view)}
 ${
   rows.length === 0
     ? html`<div class="card empty"><p><strong>${isFiltered ? 'No entry matches the filters.' : 'There are no entries.'}</strong></p></div>`
-    : html`<table class="keys"><caption class="unseen">Audit log, newest first</caption>
+    : html`<table class="records"><caption class="unseen">Audit log, newest first</caption>
 <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Who</th><th scope="col">IP address</th></tr></thead>
 <tbody>${rows.map((row) => renderEntry(row, view))}</tbody></table>`
 }

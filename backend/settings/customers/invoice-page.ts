@@ -150,7 +150,7 @@ function fullList(name: 'payments' | 'messages', { id }: InvoiceRow): FullList {
 function renderHistory({ session, row, history }: InvoicePageView): Html {
   const { timezone } = session.account
   return html`<section aria-labelledby="history"><h2 id="history">History</h2>
-<table class="keys ledger dense"><caption class="unseen">Actions on the invoice, newest first</caption>
+<table class="records ledger dense"><caption class="unseen">Actions on the invoice, newest first</caption>
 <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Reason</th><th scope="col">Who</th><th scope="col" class="amount">Amount</th></tr></thead>
 <tbody>${history.slice(0, HISTORY_MAX).map((entry) => {
     const { reason, amount } = readReasonAndAmount(entry)

@@ -27,7 +27,7 @@ export function renderInvoiceTable(
   rows: readonly InvoiceRow[],
   { times, today, customerNames, blockReasons, dueHeader }: TableContext,
 ): Html {
-  return html`<table class="keys ledger dense"><caption class="unseen">${caption}</caption>
+  return html`<table class="records ledger dense"><caption class="unseen">${caption}</caption>
 <thead><tr><th scope="col">Invoice</th>${customerNames && html`<th scope="col">Customer</th>`}<th scope="col">Status</th>${dueHeader ?? html`<th scope="col">Due on</th>`}
 <th scope="col">Next reminder</th><th scope="col" class="amount">Amount</th><th scope="col" class="amount">Amount due</th></tr></thead>
 <tbody>${rows.map(

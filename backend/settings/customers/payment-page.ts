@@ -50,7 +50,7 @@ ${row.external_id !== null && html`<div><dt>External ID</dt><dd translate="no">$
 ${
   allocations.length === 0
     ? html`<p class="card hint">The payment is not allocated to an invoice.</p>`
-    : html`<table class="keys ledger"><caption class="unseen">Allocations</caption>
+    : html`<table class="records ledger"><caption class="unseen">Allocations</caption>
 <thead><tr><th scope="col">Invoice</th><th scope="col" class="amount">Amount</th>${canChange && html`<th scope="col"><span class="unseen">Actions</span></th>`}</tr></thead>
 <tbody>${allocations.map(
         ({ invoice_id, amount }) =>

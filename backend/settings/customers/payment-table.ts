@@ -17,7 +17,7 @@ export function renderPaymentTable(
   rows: readonly PaymentRow[],
   customerNames?: ReadonlyMap<string, string>,
 ): Html {
-  return html`<table class="keys ledger dense"><caption class="unseen">${caption}</caption>
+  return html`<table class="records ledger dense"><caption class="unseen">${caption}</caption>
 <thead><tr><th scope="col">Received on</th>${customerNames && html`<th scope="col">Customer</th>`}<th scope="col">Method</th><th scope="col">Status</th>
 <th scope="col" class="amount">Amount</th></tr></thead>
 <tbody>${rows.map(

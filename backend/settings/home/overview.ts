@@ -53,15 +53,15 @@ export interface Overview {
   /** How many customers will be reminded on each of the next days. */
   readonly reminders: UpcomingDays
   /**
-   * Totals of the invoices that were past due when they were created, and about which no reminder is sent until a
-   * person resumes chasing.
+   * Totals of invoices that were past due when they were created, and about which no reminder is sent until a person
+   * resumes chasing. Only the first ones are counted if there are many.
    */
   readonly oldInvoices: OldInvoices
   /** The number of reminders that wait for approval. */
   readonly approvalsWaiting: number
   /** Currencies in which reminders demand money without saying how to pay. */
   readonly currenciesWithoutPaymentDetails: readonly string[]
-  /** Endpoints that fail or are disabled. Paused endpoints are omitted, because nothing is sent to them. */
+  /** Endpoints that fail, or that were disabled because they failed. Endpoints that a person paused are omitted. */
   readonly brokenEndpoints: readonly WebhookEndpointRow[]
   /** The number of active customers that owe money and cannot be reached, counted up to `UNREACHABLE_MAX`. */
   readonly unreachable: { readonly customers: number; readonly hasMore: boolean }

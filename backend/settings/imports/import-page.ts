@@ -238,7 +238,7 @@ function renderTotals({ totals }: Comparison): Html {
       ['Paid', money(currency, (sums) => sums.paid)],
       ['Open', money(currency, (sums) => sums.open)],
     ]
-    return html`<table class="keys ledger dense"><caption>Totals in ${currency}: the file compared with the account</caption>
+    return html`<table class="records ledger dense"><caption>Totals in ${currency}: the file compared with the account</caption>
 <thead><tr><th scope="col">Total</th><th scope="col" class="amount">In the file</th><th scope="col" class="amount">In the account</th></tr></thead>
 <tbody>${rows.map(([name, shown]) => row(name, shown(file), shown(service)))}</tbody></table>`
   })}`
@@ -248,7 +248,7 @@ function renderDifferences({ differences }: Comparison): Html | undefined {
   if (differences.length === 0) return undefined
   return html`<section aria-labelledby="differences"><h2 id="differences">${plural(differences.length, 'difference')}</h2>
 <p class="hint">These records already exist, but differ from the file. The import can change only names, e-mail addresses and the due dates of open invoices, and only if you choose so.</p>
-<table class="keys ledger dense"><caption class="unseen">Differences</caption>
+<table class="records ledger dense"><caption class="unseen">Differences</caption>
 <thead><tr><th scope="col">Record</th><th scope="col">Field</th><th scope="col">In the file</th><th scope="col">In the account</th></tr></thead>
 <tbody>${differences
     .slice(0, SHOWN_MAX)

@@ -9,7 +9,7 @@ import { readAccountRecords } from '../../import/account-records.ts'
 import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
 import { findImport, startImport, storeImportedRecords } from '../../import/imports.ts'
 import type { Ledger } from '../../import/ledger.ts'
-import { withIdsInService } from '../../import/literal-ids.ts'
+import { withStoredExternalIds } from '../../import/literal-ids.ts'
 import {
   correctRecord,
   createMissingRecords,
@@ -57,9 +57,9 @@ export async function compareFile(
   file: Ledger,
 ): Promise<ComparedFile> {
   const { records, customers } = await readAccountRecords(read, accountId, file)
-  // Another system may have stored an external id such as `50%`, for which an import would store `50%25`. The stored id
-  // is then used for the comparison, so that the customer is not created twice.
-  const ledger = withIdsInService(file, records.debtors)
+  // An import encodes an id such as `50%` as `50%25`, but another system may have stored `50%` through the API. The
+  // stored id is then used for the comparison, so that the customer is not created twice.
+  const ledger = withStoredExternalIds(file, records.debtors)
   return {
     comparison: compare(ledger, records),
     corrections: findCorrections(ledger.customers, customers, ledger.invoices, records.invoices),

@@ -46,7 +46,7 @@ back as a whole: the command line creates each record through the API.</p>
 ${
   rows.length === 0
     ? html`<div class="card empty"><p><strong>No file was imported yet.</strong></p></div>`
-    : html`<table class="keys ledger dense"><caption class="unseen">Imports, newest first</caption>
+    : html`<table class="records ledger dense"><caption class="unseen">Imports, newest first</caption>
 <thead><tr><th scope="col">File</th><th scope="col">Imported</th><th scope="col">By</th><th scope="col" class="amount">Customers</th><th scope="col" class="amount">Invoices</th><th scope="col" class="amount">Payments</th><th scope="col">Status</th></tr></thead>
 <tbody>${rows.map(
         ({ id, file_name, created_at, imported_by, counts }) =>

@@ -92,7 +92,7 @@ function renderEmpty(isAdmin: boolean, hasEnded: boolean): Html {
 function renderTable(caption: string, rows: readonly ApiKeyRow[], view: KeysView): Html {
   const isAdmin = view.session.user.role === 'admin'
   const hasActions = isAdmin && rows.some((row) => row.revoked_at === null)
-  return html`<table class="keys">
+  return html`<table class="records">
 <caption class="unseen">${caption}</caption>
 <thead><tr><th scope="col">Name</th><th scope="col">Permissions</th><th scope="col">Last used</th>
 <th scope="col">Prefix</th><th scope="col">Status</th>${hasActions && html`<th scope="col">Actions</th>`}</tr></thead>
@@ -104,7 +104,7 @@ function renderRow(row: ApiKeyRow, hasActions: boolean, { session, now }: KeysVi
   const { timezone, scopeAllowance } = session.account
   const times = { now, timezone }
   const isEnded = keyStatus(row, now) !== 'active'
-  return html`<tr id="${row.id}"${isEnded && html` class="is-revoked"`}>
+  return html`<tr id="${row.id}"${isEnded && html` class="is-ended"`}>
 <th scope="row" data-label="Name"><a href="/settings/api-keys/${row.id}">${
     isEnded ? html`<s>${row.name}</s>` : row.name
   }</a></th>

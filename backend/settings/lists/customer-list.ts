@@ -307,7 +307,7 @@ function renderTable({ rows, balances, oldest, filters, query }: ListView): Html
       isAmount,
     )
   const owes = query.sort === '-owes' ? `Owes (${query.currency})` : 'Owes'
-  return html`<table class="keys ledger dense"><caption class="unseen">Customers: ${VIEW_WORDS[query.view]}</caption>
+  return html`<table class="records ledger dense"><caption class="unseen">Customers: ${VIEW_WORDS[query.view]}</caption>
 <thead><tr>${header('Name', 'name', 'ascending')}<th scope="col">Reminders</th>${header('Oldest due', 'due', 'ascending')}<th scope="col" class="amount">Overdue</th>${header(owes, '-owes', 'descending', true)}</tr></thead>
 <tbody>${rows.map((row) => {
     const owed = balances.get(row.id) ?? []

@@ -153,7 +153,7 @@ ${renderSection('Messages', undefined, messages.length, renderMessageTable('Mess
 }
 
 function renderCustomers(rows: readonly DebtorRow[]): Html {
-  return html`<table class="keys ledger dense"><caption class="unseen">Customers found</caption>
+  return html`<table class="records ledger dense"><caption class="unseen">Customers found</caption>
 <thead><tr><th scope="col">Name</th><th scope="col">Reminders</th></tr></thead>
 <tbody>${rows.map(
     (

@@ -65,7 +65,7 @@ function renderSessions(frame: Frame, { sessions, session, now }: LoginDetails):
 <button>Log out everywhere</button></form></div>
 <p class="hint">A session ends after 30 minutes without use, and at the latest after 12 hours. Times are in
 ${times.timezone} time.</p>
-<table class="keys"><caption class="unseen">Your sessions</caption>
+<table class="records"><caption class="unseen">Your sessions</caption>
 <thead><tr><th scope="col">Browser</th><th scope="col">IP address</th><th scope="col">Logged in</th><th scope="col">Last used</th><th scope="col">Actions</th></tr></thead>
 <tbody>${sessions.map(
     (listed) => html`<tr>

@@ -36,7 +36,7 @@ ${passkeys.length > 0 && renderTable(passkeys, times)}
 }
 
 function renderTable(passkeys: readonly PasskeyRow[], times: TimeContext): Html {
-  return html`<table class="keys"><caption class="unseen">Your passkeys</caption>
+  return html`<table class="records"><caption class="unseen">Your passkeys</caption>
 <thead><tr><th scope="col">Name</th><th scope="col">Added</th><th scope="col">Last used</th><th scope="col">Actions</th></tr></thead>
 <tbody>${passkeys.map(
     ({ id, name, created_at, last_used_at }) => html`<tr>

@@ -110,7 +110,7 @@ export function renderAllocationFields(
 ): Html {
   const rows = entered.rows('allocations', 'invoice_id', 'amount')
   const filled = enteredAllocations(entered).map(({ invoice_id }) => invoice_id)
-  return html`<table class="keys ledger shares"><caption class="unseen">Open invoices</caption>
+  return html`<table class="records ledger shares"><caption class="unseen">Open invoices</caption>
 <thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Amount due</th><th scope="col" class="amount">Amount to allocate</th></tr></thead>
 <tbody>${invoices.map((invoice) => {
     const text = rows.find(({ invoice_id }) => invoice_id === invoice.id)?.amount ?? ''

@@ -64,7 +64,7 @@ export async function renderPickCustomer(
 ${
   rows.length === 0
     ? html`<div class="card empty"><p>No customer ${search === '' ? 'found' : html`matches “${search}”`}. <a href="/settings/customers/new">Add a customer</a></p></div>`
-    : html`<table class="keys ledger"><caption class="unseen">Customers</caption>
+    : html`<table class="records ledger"><caption class="unseen">Customers</caption>
 <thead><tr><th scope="col">Customer</th><th scope="col">E-mail</th><th scope="col" class="amount">Owes</th></tr></thead>
 <tbody>${rows.map(
         (

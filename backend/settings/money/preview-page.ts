@@ -90,7 +90,7 @@ function renderSentences(effects: Effects): Html {
 
 function renderInvoices(invoices: readonly ChangedInvoice[], timezone: string): Html {
   const notShown = invoices.length - SHOWN_MAX
-  return html`<table class="keys ledger"><caption class="unseen">Invoices that change</caption>
+  return html`<table class="records ledger"><caption class="unseen">Invoices that change</caption>
 <thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Amount due now</th>
 <th scope="col" class="amount">Amount due afterwards</th><th scope="col">Next reminder afterwards</th></tr></thead>
 <tbody>${invoices.slice(0, SHOWN_MAX).map(

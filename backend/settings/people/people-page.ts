@@ -49,7 +49,7 @@ reminders and their schedule, the kill switch, and the account. They can also re
 invoices, payments, reminders, API keys and webhooks, with e-mail addresses of messages masked and without webhook
 payloads. Members cannot see people or the audit log, and can change only their own login.</p>
 <section aria-labelledby="users-title"><h2 id="users-title">Who can log in</h2>
-<table class="keys"><caption class="unseen">People of this account</caption>
+<table class="records"><caption class="unseen">People of this account</caption>
 <thead><tr><th scope="col">E-mail</th><th scope="col">Role</th><th scope="col">Status</th><th scope="col">Actions</th></tr></thead>
 <tbody>${users.map((user) => renderUser(frame, user, isLastAdmin(user, activeAdmins)))}</tbody></table>
 ${next !== null && renderNext('/settings/people', { limit, cursor: next }, 'More people')}
@@ -57,7 +57,7 @@ ${next !== null && renderNext('/settings/people', { limit, cursor: next }, 'More
 ${
   invitations.length > 0 &&
   html`<section aria-labelledby="invited-title"><h2 id="invited-title">Invited</h2>
-<table class="keys"><caption class="unseen">Open invitations</caption>
+<table class="records"><caption class="unseen">Open invitations</caption>
 <thead><tr><th scope="col">E-mail</th><th scope="col">Role</th><th scope="col">Expires</th><th scope="col">Actions</th></tr></thead>
 <tbody>${invitations.map((invitation) => renderInvitation(frame, invitation, people))}</tbody></table>
 </section>`

@@ -71,7 +71,7 @@ function renderApprovalCard(
 function renderDecided({ decided, customers, session, now }: ApprovalsView): Html {
   const times = { now, timezone: session.account.timezone }
   return html`<section aria-labelledby="decided"><h2 id="decided">Recently decided or lapsed</h2>
-<table class="keys ledger"><caption class="unseen">Recently decided or lapsed</caption>
+<table class="records ledger"><caption class="unseen">Recently decided or lapsed</caption>
 <thead><tr><th scope="col">Customer</th><th scope="col">Reminder</th><th scope="col">Outcome</th><th scope="col">When</th></tr></thead>
 <tbody>${decided.map(
     (

@@ -13,7 +13,7 @@ export function renderMessageTable(
   times: TimeContext,
   customerNames?: ReadonlyMap<string, string>,
 ): Html {
-  return html`<table class="keys ledger"><caption class="unseen">${caption}</caption>
+  return html`<table class="records ledger"><caption class="unseen">${caption}</caption>
 <thead><tr><th scope="col">Message</th>${customerNames && html`<th scope="col">Customer</th>`}<th scope="col">Status</th><th scope="col">When</th></tr></thead>
 <tbody>${rows.map(
     (

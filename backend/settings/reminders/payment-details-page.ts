@@ -43,7 +43,7 @@ interface PaymentDetailsView {
   /** The number of reminders that await approval, which the tabs show. */
   readonly awaitingApproval: number
   readonly details: readonly PaymentDetails[]
-  /** Currencies in which reminders do not say how to pay, unless an invoice has its own payment link. */
+  /** Currencies without payment details in which at least one open invoice has no payment link of its own. */
   readonly currenciesWithoutDetails: readonly string[]
 }
 
@@ -136,7 +136,7 @@ export function renderPaymentForm(
   const title = isNew ? 'Enter how to pay' : `How to pay in ${values.currency}`
   const main = html`<p class="back"><a href="${PATH}">How to pay</a></p>
 <h1>${title}</h1>
-<p class="lead">Enter a bank account, a payment link, or both. Customers see them in every reminder in this currency, so check them carefully.</p>
+<p class="lead">Enter a bank account, a payment link, or both. Customers see them in reminders in this currency, so check them carefully.</p>
 ${renderFaultSummary(problem)}
 <form method="post" action="${PATH}" class="card stack" data-once novalidate>${renderCommonHiddenFields(frame)}${renderInitialValues(initialValuesOf(stored))}
 ${isNew ? field('currency') : html`<input type="hidden" name="currency" value="${values.currency}">`}

@@ -84,7 +84,7 @@ ${renderOldInvoicesHint(oldInvoices)}
 ${
   busy.length === 0
     ? html`<p class="card hint">No reminder is scheduled on these days.</p>`
-    : html`<table class="keys ledger dense"><caption class="unseen">Customers to be reminded, by day</caption>
+    : html`<table class="records ledger dense"><caption class="unseen">Customers to be reminded, by day</caption>
 <thead><tr><th scope="col">Day</th><th scope="col" class="amount">Customers</th></tr></thead>
 <tbody>${busy.map(
         ({ date, debtors }) =>

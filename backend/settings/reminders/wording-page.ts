@@ -71,7 +71,7 @@ ${renderReminderTabs(PATH, awaitingApproval)}
 <p class="lead">Here you can change what reminders say at each stage and in each language. Customers with another language
 receive reminders in English. Every mail also contains the invoices with their amounts, how to pay (if payment details are set up), and
 a link to unsubscribe.</p>
-<table class="keys"><caption class="unseen">Wording by stage and language</caption>
+<table class="records"><caption class="unseen">Wording by stage and language</caption>
 <thead><tr><th scope="col">Stage</th>${LANGUAGES.map((language) => html`<th scope="col">${LANGUAGE_WORDS[language]}</th>`)}</tr></thead>
 <tbody>${STAGES.map(
     (

@@ -103,8 +103,8 @@ export function pageOf<Row extends { readonly id: string }>(
 }
 
 /**
- * Returns the query for the first page, newest first. The query fetches `limit` + 1 rows, because `pageOf` needs the
- * extra row.
+ * Returns the order and the number of rows with which the first page is read from the database, newest first. It is one
+ * row more than `limit`, which `pageOf` needs.
  */
 export function newestRows(limit: number): Page {
   return { sort: 'created_at', direction: 'desc', rowsMax: limit + 1, after: undefined }
@@ -146,8 +146,8 @@ export function listPath(path: string, filters: Filters): string {
 }
 
 /**
- * How many cursors of previous pages a link contains at most. From the earliest of these pages, Previous leads to the
- * first page of the list.
+ * How many cursors of previous pages a link contains at most. Older ones are dropped: after a person has gone back this
+ * many pages, Previous leads to the first page of the list.
  */
 const TRAIL_MAX = 20
 

@@ -43,7 +43,7 @@ export function renderDeliveries(frame: Frame, view: DeliveriesView): Html {
 <p class="lead">Deliveries of the last 30 days, and older ones that still wait, newest first.</p>
 ${renderFilters(view)}
 ${rows.length === 0 ? !isPartial && renderEmpty(filters) : renderDeliveryTable('Deliveries, newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
-${isPartial && html`<p class="hint">${plural(rows.length, 'match', 'matches')} among the deliveries searched for this page. “Older” continues the search.</p>`}
+${isPartial && html`<p class="hint">${plural(rows.length, 'match', 'matches')} so far, because only part of the log has been searched. “Older” continues the search.</p>`}
 ${next !== null && renderNext(PATH, { endpoint_id, status, type, limit, cursor: next }, 'Older')}`
   return renderPage(frame, { title: 'Delivery log', section: '/settings/api-keys', main })
 }
@@ -71,7 +71,7 @@ export function renderDeliveryTable(
   times: TimeContext,
   urls?: ReadonlyMap<string, string>,
 ): Html {
-  return html`<table class="keys"><caption class="unseen">${caption}</caption>
+  return html`<table class="records"><caption class="unseen">${caption}</caption>
 <thead><tr><th scope="col">Event</th>${urls && html`<th scope="col">To</th>`}<th scope="col">Status</th><th scope="col">Attempts</th>
 <th scope="col">Response</th><th scope="col">When</th></tr></thead>
 <tbody>${rows.map(
@@ -111,7 +111,7 @@ ${
 <section class="card"><dl class="facts">
 <div><dt>Status</dt><dd>${renderDeliveryStatus(delivery)}</dd></div>
 <div><dt>Created</dt><dd>${exactTime(delivery.created_at, timezone)}</dd></div>
-<div><dt>Next attempt</dt><dd>${delivery.status === 'pending' && delivery.run_at !== null ? html`${exactTime(delivery.run_at, timezone)}${endpoint.status === 'paused' && ' (once the endpoint is resumed)'}` : '–'}</dd></div>
+<div><dt>Next attempt</dt><dd>${delivery.status === 'pending' && delivery.run_at !== null ? html`${endpoint.status === 'paused' && 'When the endpoint is resumed, but not before '}${exactTime(delivery.run_at, timezone)}` : '–'}</dd></div>
 <div><dt>Event ID</dt><dd><code translate="no">${delivery.event_id}</code></dd></div>
 <div class="whole"><dt>To</dt><dd translate="no">${
     endpoint.deleted_at === null

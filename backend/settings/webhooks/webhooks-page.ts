@@ -43,7 +43,7 @@ function renderEmpty(isAdmin: boolean): Html {
 
 function renderTable({ endpoints, session, now }: EndpointsView): Html {
   const times = { now, timezone: session.account.timezone }
-  return html`<table class="keys"><caption class="unseen">Webhook endpoints</caption>
+  return html`<table class="records"><caption class="unseen">Webhook endpoints</caption>
 <thead><tr><th scope="col">Endpoint URL</th><th scope="col">Events</th><th scope="col">Status</th>
 <th scope="col">Success, 24 h</th><th scope="col">Last attempt</th></tr></thead>
 <tbody>${endpoints.map(({ row, recent }) => {

@@ -304,7 +304,7 @@ t.test('the page of a delivery says when a paused endpoint delays its next attem
   t.equal(await nextAttempt(), '–')
   respond()
   await until(async () => (await admin.get(path)).json['attempts_made'] === 1, 'the attempt ended')
-  matches(t, await nextAttempt(), /\d \(once the endpoint is resumed\)$/)
+  matches(t, await nextAttempt(), /^When the endpoint is resumed, but not before .*\d/)
 })
 
 t.test('a delivery that is being sent is not redelivered', async (t) => {
