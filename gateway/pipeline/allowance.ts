@@ -24,10 +24,14 @@ export async function applyLimit(
  * Updates the limit in the allowance of a call that was counted. If the call was not counted, removes its allowance.
  * Counts nothing.
  */
-export function updateLimitOfAllowance(call: Call, { rateLimit }: KnownKey): void {
+export function updateLimitOfAllowance(call: Call, { rateLimit: limit }: KnownKey): void {
   const { allowance } = call
   const wasCounted = allowance !== undefined && !isOverLimit(allowance)
-  call.allowance = wasCounted ? { ...allowance, limit: rateLimit } : undefined
+  // A call that was counted is not over the limit, even if the new limit is lower than the count: it is then shown as
+  // the last call that the new limit admits.
+  call.allowance = wasCounted
+    ? { ...allowance, limit, used: Math.min(allowance.used, limit) }
+    : undefined
 }
 
 /**

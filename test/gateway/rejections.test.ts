@@ -164,6 +164,19 @@ t.test('a call that is rejected after its key got another limit is counted once'
   t.equal((await call(debtors, { key })).headers['x-ratelimit-remaining'], '697')
 })
 
+// Regression: such a call was counted, and got 429 nevertheless.
+t.test('a call that was counted is not over a limit that is lowered during the call', async (t) => {
+  const key = backend.issue(['debtors:read'])
+  for (let calls = 0; calls < 3; calls++) await call(debtors, { key })
+  backend.setRateLimit(key, 2)
+  const forbidden = await call(`${gateway.url}/api/v1/invoices`, { key })
+  matches(t, forbidden, {
+    status: 403,
+    headers: { 'x-ratelimit-limit': '2', 'x-ratelimit-remaining': '0' },
+  })
+  t.equal((await call(debtors, { key })).status, 429)
+})
+
 t.test('a call beyond the old limit is counted once under the new limit', async (t) => {
   const key = backend.issue(['debtors:read'], 1)
   t.equal((await call(debtors, { key })).status, 200)
