@@ -36,8 +36,8 @@ export interface Credentials extends LoginBrowser {
   readonly email: string
   readonly password: string
   /**
-   * The token of the session that the browser already has; undefined if it has none. The login ends this session, so
-   * that a token planted by an attacker becomes invalid.
+   * The token of the session that the browser already has, which may be pending; undefined if it has none. The login
+   * ends this session, so that a token planted by an attacker becomes invalid.
    */
   readonly token: string | undefined
 }

@@ -38,8 +38,10 @@ export const invitationPages: readonly PublicPage[] = [
     method: 'POST',
     path: PATH,
     expected: { secrets: ['code', 'password'] },
-    async handle(request, { database, passwords }) {
-      const { fields, address, userAgent, browserToken, now } = request
+    async handle(
+      { fields, address, userAgent, sessionToken, browserToken, now },
+      { database, passwords },
+    ) {
       const codeHash = hashToken(fields.text('code').trim())
       const { email } = await getInvitation(database.read, codeHash, now)
       checkChosenPassword(fields.text('password'), email, '/password')
@@ -55,7 +57,7 @@ export const invitationPages: readonly PublicPage[] = [
         await uncountGuess(tx, guess, now)
         // The new cookie replaces the cookie of the session that the browser had before. That session ends, as it does
         // at a login, because no browser has its token any more.
-        if (request.session !== undefined) await endSession(tx, request.session.token)
+        if (sessionToken !== undefined) await endSession(tx, sessionToken)
         return {
           token: await startSession(tx, user, { address, userAgent }, now),
           browserToken: await addKnownBrowser(tx, user, browserToken, now),

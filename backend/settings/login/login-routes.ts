@@ -46,7 +46,7 @@ export const loginPages: readonly PublicPage[] = [
     method: 'POST',
     path: LOGIN,
     expected: { texts: ['email'], secrets: ['password'] },
-    async handle({ fields, address, userAgent, browserToken, now, session }, deps) {
+    async handle({ fields, address, userAgent, sessionToken, browserToken, now }, deps) {
       const { needsSecondFactor, ...started } = await logIn(
         deps,
         {
@@ -55,8 +55,7 @@ export const loginPages: readonly PublicPage[] = [
           address,
           userAgent,
           browserToken,
-          // The session that the browser already has. The login ends it.
-          token: session?.token,
+          token: sessionToken,
         },
         now,
       )

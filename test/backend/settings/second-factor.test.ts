@@ -127,9 +127,10 @@ async function startWithFactor(t: Test) {
       headers: { ...JSON_ONLY, cookie },
       body: { code },
     })
-  const enterPassword = async () => {
+  const enterPassword = async (cookie?: string) => {
     const body = { email: ADMIN, password: PASSWORD }
-    return backend.request('POST', '/settings/login', { headers: JSON_ONLY, body })
+    const headers = { ...JSON_ONLY, ...(cookie === undefined ? {} : { cookie }) }
+    return backend.request('POST', '/settings/login', { headers, body })
   }
   const session = (cookie: string) =>
     backend.request('GET', '/settings/session', { headers: { ...JSON_ONLY, cookie } })
@@ -186,6 +187,37 @@ t.test('a login needs the password and a code, and the code works once', async (
     body: 'code=1',
   })
   t.ok([400, 403].includes(forged.status), 'a form needs its CSRF token')
+})
+
+t.test('a login ends the pending session that the browser already has', async (t) => {
+  // Regression: only a complete session ended, so the replaced cookie could still complete its login.
+  const { backend, ada, codeOf, advanceClock, enterPassword, enterCode, session } =
+    await startWithFactor(t)
+  advanceClock(STEP_MS)
+  const invited = { email: 'eve@acme.example', role: 'member' }
+  const { json } = await ada.send('POST', '/settings/people', invited)
+  const first = cookieOf(await enterPassword())
+  const second = cookieOf(await enterPassword(first))
+  t.equal((await enterCode(first, codeOf())).status, 401)
+  const third = cookieOf(
+    await backend.request('POST', '/settings/login', {
+      headers: { ...JSON_ONLY, cookie: second },
+      body: { email: MEMBER, password: PASSWORD },
+    }),
+  )
+  t.equal((await enterCode(second, codeOf())).status, 401, 'another user has logged in')
+  t.equal((await session(third)).status, 200)
+  const fourth = cookieOf(await enterPassword(third))
+  t.equal((await session(third)).status, 401, 'the session of the other user has ended')
+  const accepted = await backend.request('POST', '/settings/invitation', {
+    headers: { ...JSON_ONLY, cookie: fourth },
+    body: { code: String(json['link']).split('#')[1], password: 'a walk along the canal' },
+  })
+  t.equal(accepted.status, 201)
+  t.equal((await enterCode(fourth, codeOf())).status, 401, 'an invited user has logged in')
+  const fifth = cookieOf(await enterPassword(cookieOf(accepted)))
+  t.equal((await session(cookieOf(accepted))).status, 401)
+  t.equal((await enterCode(fifth, codeOf())).status, 200)
 })
 
 t.test('the code must follow the password within ten minutes', async (t) => {
