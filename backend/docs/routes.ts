@@ -85,12 +85,12 @@ function respondNotReady(h: ResponseToolkit): ResponseObject {
 function respond(
   { type, content, zipped, version, isImmutable }: Asset,
   h: ResponseToolkit,
-  { headers }: Request,
+  { headers, info }: Request,
 ): ResponseObject {
-  const acceptsGzip = /\bgzip\b(?!\s*;\s*q=0)/i.test(String(headers['accept-encoding'] ?? ''))
+  const prefersGzip = info.acceptEncoding === 'gzip'
   const ifNoneMatch = headers['if-none-match']
   if (typeof ifNoneMatch === 'string') headers['if-none-match'] = strongTags(ifNoneMatch, version)
-  const { buffer, byteOffset, byteLength } = acceptsGzip ? zipped : content
+  const { buffer, byteOffset, byteLength } = prefersGzip ? zipped : content
   const response = h
     .response(Buffer.from(buffer, byteOffset, byteLength))
     .type(type)
@@ -98,7 +98,7 @@ function respond(
     .etag(version)
     .header('vary', 'accept-encoding')
     .header('cache-control', isImmutable ? CACHED_FOREVER : 'no-cache')
-  return acceptsGzip ? response.header('content-encoding', 'gzip') : response
+  return prefersGzip ? response.header('content-encoding', 'gzip') : response
 }
 
 /**

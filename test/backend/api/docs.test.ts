@@ -284,7 +284,20 @@ t.test('a client that accepts gzip gets a compressed page with its own ETag', as
   t.equal(zipped.text, plain.text)
   t.not(zipped.headers.get('etag'), plain.headers.get('etag'))
   matches(t, zipped.headers.get('vary'), /accept-encoding/i)
-  t.equal((await request('gzip;q=0')).headers.get('content-encoding'), null)
+  // Regression: `gzip;q=0.5` and `identity;q=0, *` got the plain page, and `not-gzip` a compressed page (RFC 9110,
+  // section 12.5.3).
+  const zippedFor =
+    'GZIP|x-gzip|gzip;q=0.5|br;q=1.0, gzip;q=0.8, *;q=0.1|gzip, *;q=0|identity;q=0, *'
+  const plainFor =
+    'gzip;q=0|gzip ; Q=0.000|*;q=0|identity;q=0|gzip;q=0.5, identity|not-gzip|gzip;level=9;q=1|'
+  for (const encoding of zippedFor.split('|')) {
+    t.equal((await request(encoding)).headers.get('content-encoding'), 'gzip', encoding)
+  }
+  for (const encoding of plainFor.split('|')) {
+    const response = await request(encoding)
+    t.equal(response.headers.get('content-encoding'), null, encoding)
+    t.equal(response.headers.get('etag'), plain.headers.get('etag'), encoding)
+  }
   const headers = { 'accept-encoding': 'gzip', 'if-none-match': zipped.headers.get('etag') ?? '' }
   matches(t, await backend.request('GET', path, { headers }), { status: 304, text: '' })
 })
