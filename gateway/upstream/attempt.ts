@@ -42,8 +42,8 @@ export type Progress = 'nothing_sent' | 'sent' | 'response_begun'
 
 export class AttemptFailed extends Error {
   readonly progress: Progress
-  /** See `LimitExceeded`. Such an attempt is not retried. */
-  readonly exceededLimit: boolean
+  /** If not undefined, the gateway ended the attempt because of this limit. Such an attempt is not retried. */
+  readonly exceededLimit: Limit | undefined
   /** The error code of the cause, such as that of `MovedToOtherBackend` (see `failover.ts`). */
   readonly code: unknown
 
@@ -51,12 +51,21 @@ export class AttemptFailed extends Error {
     super('the attempt at the backend failed', { cause })
     this.code = cause instanceof Error && 'code' in cause ? cause.code : undefined
     this.progress = progress
-    this.exceededLimit = cause instanceof LimitExceeded
+    this.exceededLimit = cause instanceof LimitExceeded ? cause.limit : undefined
   }
 }
 
-/** A deadline passed, or too many responses were being streamed. */
-class LimitExceeded extends Error {}
+/** `streams`: too many responses were being streamed, so the gateway dropped the response that had begun. */
+type Limit = 'deadline' | 'streams'
+
+class LimitExceeded extends Error {
+  readonly limit: Limit
+
+  constructor(limit: Limit, message: string) {
+    super(message)
+    this.limit = limit
+  }
+}
 
 export interface AttemptLimits {
   /**
@@ -230,7 +239,7 @@ class Exchange implements ResponseHandler, Abortable {
   }
 
   abortIfLate(now: number): boolean {
-    if (now > this.#deadline) this.abort(new LimitExceeded('the deadline passed'))
+    if (now > this.#deadline) this.abort(new LimitExceeded('deadline', 'the deadline passed'))
     return !this.#isSettled
   }
 
@@ -249,7 +258,7 @@ class Exchange implements ResponseHandler, Abortable {
     if (this.#stream === undefined) {
       // A GET has no effect. With `nothing_sent`, the client gets the error that says that nothing was done.
       if (isGet) this.#progress = 'nothing_sent'
-      this.abort(new LimitExceeded('too many streamed responses at the same time'))
+      this.abort(new LimitExceeded('streams', 'too many streamed responses at the same time'))
     } else {
       this.#resolve(this.#stream)
     }

@@ -39,7 +39,7 @@ export interface Forwarder {
   release(): void
   /**
    * Rejects with `Problem`: 503 if nothing was sent, or if the response to a GET is too large to be buffered and
-   * `streamsMax` other responses are being streamed; 504 if another limit was exceeded (see `LimitExceeded`); 502 if
+   * `streamsMax` other responses are being streamed; 504 if another limit was exceeded (see `Limit`); 502 if
    * the response was lost or is malformed. Also rejects when the call is aborted. Records the backend and the duration
    * of the attempts in `record`.
    */
@@ -59,7 +59,7 @@ export interface Forwarder {
 }
 
 /**
- * `timeout`: see `LimitExceeded`. `lost`: the connection failed before the response began. `broken`: the
+ * `timeout`: see `Limit`. `lost`: the connection failed before the response began. `broken`: the
  * response was incomplete or malformed. `client_gone`: the call was aborted.
  */
 export type FailureKind = 'unreachable' | 'timeout' | 'lost' | 'broken' | 'client_gone'
@@ -116,7 +116,8 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   }
 
   function mayRetry(request: UpstreamRequest, failure: AttemptFailed, abort: Abort): boolean {
-    if (failure.exceededLimit || abort.reason !== undefined || retryBudget < 1) return false
+    if (failure.exceededLimit !== undefined || abort.reason !== undefined || retryBudget < 1)
+      return false
     return (
       failure.progress === 'nothing_sent' || (failure.progress === 'sent' && request.idempotent)
     )
@@ -125,10 +126,13 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   function recordFailure(backend: Backend, failure: AttemptFailed, abort: Abort): void {
     const { url } = backend
     const kind = kindOf(failure, abort)
-    // An attempt that sent nothing does not show whether the backend responds correctly.
-    if (failure.progress !== 'nothing_sent' && kind !== 'client_gone') {
-      backends.recordResult(backend, { isFailed: true })
-    }
+    // An attempt that sent nothing does not show whether the backend responds correctly, and neither does one whose
+    // response the gateway dropped.
+    const isBackendFault =
+      failure.progress !== 'nothing_sent' &&
+      failure.exceededLimit !== 'streams' &&
+      kind !== 'client_gone'
+    if (isBackendFault) backends.recordResult(backend, { isFailed: true })
     const kinds = failures.get(url) ?? new Map<FailureKind, number>()
     failures.set(url, kinds.set(kind, (kinds.get(kind) ?? 0) + 1))
     if (kind === 'client_gone') return
@@ -160,7 +164,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
 function kindOf(failure: AttemptFailed, { reason }: Abort): FailureKind {
   if (reason !== undefined) return 'client_gone'
   if (isUnreachable(failure)) return 'unreachable'
-  if (failure.exceededLimit) return 'timeout'
+  if (failure.exceededLimit !== undefined) return 'timeout'
   return failure.progress === 'response_begun' ? 'broken' : 'lost'
 }
 
@@ -168,7 +172,7 @@ function problemOf({ progress, exceededLimit, cause }: AttemptFailed): Problem {
   if (progress === 'nothing_sent') {
     return temporarilyUnavailable('Nothing was done. Try again in a second.', { cause })
   }
-  if (exceededLimit) {
+  if (exceededLimit !== undefined) {
     return new Problem(
       'gateway_timeout',
       'The response took too long. Whether the request was carried out is unknown; retry with the same Idempotency-Key.',

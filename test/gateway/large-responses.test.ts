@@ -17,11 +17,13 @@ import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 const TIMEOUT_MS = 500
 const MIB = 1024 * 1024
 
-/** Starts a backend, and a forwarder that streams at most one response at a time. */
-async function start(t: Test) {
+/** Starts two backends, of which one is used by default, and a forwarder that streams one response at a time. */
+async function start(t: Test, { usesBoth = false } = {}) {
   const backend = await startRawBackend(t)
+  const peer = await startRawBackend(t)
   const log = createLogger('gateway', 'silent')
-  const addresses = watchBackendAddresses({ urls: [backend.url], log })
+  const urls = usesBoth ? [backend.url, peer.url] : [backend.url]
+  const addresses = watchBackendAddresses({ urls, log })
   const limits = { timeoutMs: TIMEOUT_MS, waitMs: 250, connections: 2, streamsMax: 1 }
   const backends = new BackendSet({ addresses, gatewaySecrets: [GATEWAY_SECRET], log, ...limits })
   t.teardown(async () => {
@@ -34,7 +36,7 @@ async function start(t: Test) {
       backend: undefined,
       upstreamMs: 0,
     })
-  return { backend, forward }
+  return { backend, peer, backends, forward }
 }
 
 function request(method: string): UpstreamRequest {
@@ -109,9 +111,33 @@ t.test(
     const { status, body } = await forward('POST')
     t.equal(status, 200)
     t.ok(Buffer.isBuffer(body) && body.length === MIB)
-    // No response of the service to a write is this large.
+    // Only a response that repeats the long names of unknown fields is this large.
     backend.setBehavior((socket) => socket.write(large(MIB + 1)))
     await rejectsWith(t, forward('POST'), { code: 'gateway_timeout' })
     first.destroy()
   },
 )
+
+// Regression: a client with slow connections and large invalid bodies could have backends ejected.
+t.test('a backend is not ejected because the gateway drops its responses', async (t) => {
+  const { backend, peer, backends, forward } = await start(t, { usesBoth: true })
+  for (const { setBehavior } of [backend, peer]) {
+    setBehavior((socket) => socket.write(large(MIB / 2, MIB)))
+  }
+  const first = streamOf(await forward('GET'))
+  const [streaming, other] = backend.calls.length === 1 ? [backend, peer] : [peer, backend]
+  streaming.setBehavior((socket) => socket.write(RAW_OK))
+  other.setBehavior((socket) => socket.write(large(MIB + 1)))
+  let delivered = 0
+  let dropped = 0
+  const send = () =>
+    forward('POST').then(
+      () => delivered++,
+      () => dropped++,
+    )
+  // The second of two simultaneous calls goes to the backend that already streams a response.
+  for (let pairs = 0; pairs < 20; pairs++) await Promise.all([send(), send()])
+  t.ok(delivered >= 10 && dropped >= 10, `delivered: ${delivered}, dropped: ${dropped}`)
+  t.strictSame([...backends.ejections], [])
+  first.destroy()
+})
