@@ -162,8 +162,8 @@ function parseBaseUrl(text: string): string {
 /** The key is never a command-line argument, which the process list and the shell history would show. */
 async function readKey(path: string | undefined, env: Context['env']): Promise<string> {
   const source = path ?? KEY_VARIABLE
-  const secret = path === undefined ? env[KEY_VARIABLE] : await readFile(path, 'utf8')
-  if (secret === undefined || secret === '') {
+  const secret = path === undefined ? env[KEY_VARIABLE] || undefined : await readFile(path, 'utf8')
+  if (secret === undefined) {
     throw new UsageError(
       `An API key is required: set ${KEY_VARIABLE}, or name a file with --key-file`,
     )

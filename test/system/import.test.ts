@@ -34,7 +34,8 @@ async function startWithLedger(t: Test) {
     async prepareImport(input: KeyInput = {}): Promise<{ secret: string; args: string[] }> {
       const { secret } = await system.operator.issueKey(accountId, { scopes: SCOPES, ...input })
       const keyFile = join(directory, `key-${keyCount++}`)
-      writeFileSync(keyFile, `${secret}\n`, { mode: 0o600 })
+      // Editors on Windows end lines like this.
+      writeFileSync(keyFile, `${secret}\r\n`, { mode: 0o600 })
       const options = ['--date-format', 'M/D/YYYY', '--base-url', system.url, '--key-file', keyFile]
       return { secret, args: ['import', file, ...options] }
     },

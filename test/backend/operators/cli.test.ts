@@ -527,3 +527,30 @@ t.test('each start of the demo revokes the key of the previous start', async (t)
     .map(({ id }) => id)
   t.strictSame(active, [second.key.id])
 })
+
+t.test('an import names the file or the variable that contains no API key', async (t) => {
+  // Regression: if the file was empty, the error said to name a file with --key-file.
+  const directory = t.testdir({
+    'ledger.csv': 'number,customer,issued,amount\n1,C 1,2026-11-02,10.00\n',
+    files: { empty: '', blank: '\r\n', other: 'secret' },
+  })
+  const args = ['import', join(directory, 'ledger.csv'), '--date-format', 'YYYY-MM-DD']
+  const run = (env: Record<string, string>, ...options: string[]) =>
+    runCli([...args, '--currency', 'EUR', ...options], env)
+  for (const name of ['empty', 'blank', 'other']) {
+    const path = join(directory, 'files', name)
+    const stderr = `${path} does not contain an API key (rcv_…).\n`
+    matches(t, await run({}, '--key-file', path), { code: 1, stderr }, name)
+  }
+  for (const name of ['files', 'missing']) {
+    const path = join(directory, name)
+    matches(t, await run({}, '--key-file', path), { code: 1, stderr: containing(`'${path}'`) })
+  }
+  for (const env of [{}, { RECEIVABLES_API_KEY: '' }]) {
+    matches(t, await run(env), { code: 2, stderr: /name a file with --key-file/ })
+  }
+  matches(t, await run({ RECEIVABLES_API_KEY: ' ' }), {
+    code: 1,
+    stderr: /^RECEIVABLES_API_KEY does not contain an API key/,
+  })
+})
