@@ -12,10 +12,9 @@ import { representPreviewed } from '../../reminders/representation.ts'
 import { listOf } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { createPreviews } from './previews.ts'
-import { renderReminders } from './reminders-page.ts'
+import { DAYS_DEFAULT, renderReminders } from './reminders-page.ts'
 
 const PATH = '/settings/reminders'
-const DAYS_DEFAULT = 14
 const DAYS_MAX = 31
 
 /** After this time, the page is shown even if the preview is still being computed. */

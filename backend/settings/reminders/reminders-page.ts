@@ -19,6 +19,8 @@ import type { Preview } from './previews.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
 const PATH = '/settings/reminders'
+/** The `daysAhead` of the page without the parameter `days`. */
+export const DAYS_DEFAULT = 14
 
 /** How many reminders are shown at most for each day, and for each reason why reminders are blocked. */
 const SHOWN_MAX = 10
@@ -77,8 +79,7 @@ ${isAdmin && renderStopDialog(frame)}`
  */
 function renderScheduled({ scheduled, day, daysAhead, oldInvoices }: RemindersView): Html {
   const busy = scheduled?.days.filter(({ debtors }) => debtors > 0) ?? []
-  const address = listPath(PATH, { days: String(daysAhead), day })
-  return html`<p class="lead" data-reload>The reminders are still being computed, because many of your customers owe something. This takes a few seconds. <a href="${address}">Reload</a></p>
+  return html`<p class="lead" data-reload>The reminders are still being computed, because many of your customers owe something. This takes a few seconds. <a href="${pathOf(daysAhead, day)}">Reload</a></p>
 ${renderOldInvoicesHint(oldInvoices)}
 <section aria-labelledby="scheduled"><h2 id="scheduled">Scheduled so far</h2>
 ${
@@ -95,7 +96,7 @@ ${
 }
 
 function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
-  const { session, day, now } = view
+  const { session, day, daysAhead, now } = view
   const { isDemo } = session.account
   // For sample data the page shows what would be sent if the data were real.
   const willBeSent = ({ refusal }: PreviewedMessage) =>
@@ -103,6 +104,7 @@ function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
   const planned = messages.filter(willBeSent)
   const blocked = messages.filter((message) => !willBeSent(message))
   const days = daysOf(view, planned)
+  const allDays = pathOf(daysAhead)
   const firstDay = days.find((entry) => entry.messages.length > 0)?.date
   return html`${
     isDemo &&
@@ -110,24 +112,34 @@ function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
 this account; deliveries in its log are made up.</p>`
   }
 <dl class="figures">
-<div><dt>${isDemo ? 'Would be sent' : 'To be sent'}</dt><dd>${renderCount(planned.length, `day-${firstDay}`)}</dd></div>
+<div><dt>${isDemo ? 'Would be sent' : 'To be sent'}</dt><dd>${renderCount(planned.length, `${allDays}#day-${firstDay}`)}</dd></div>
 <div><dt>Need approval</dt><dd>${planned.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
-<div><dt>Blocked</dt><dd>${renderCount(blocked.length, 'held')}</dd></div></dl>
+<div><dt>Blocked</dt><dd>${renderCount(blocked.length, `${allDays}#held`)}</dd></div></dl>
 ${renderOldInvoicesHint(view.oldInvoices)}
-${renderCalendar(days, day)}
+${renderCalendar(days, view)}
 ${planned.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
 ${(day === undefined || planned.length === 0) && blocked.length > 0 && renderBlocked(blocked)}
-<p class="hint">Computed ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}. ${view.isComputing && html`A newer preview is being computed: <a href="${listPath(PATH, { days: String(view.daysAhead), day })}">reload</a> the page in a few seconds. `}A customer who pays, disputes the invoice or is paused before a reminder is due does not receive it. The preview assumes that every reminder is approved immediately.
+<p class="hint">Computed ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}. ${view.isComputing && html`A newer preview is being computed: <a href="${pathOf(daysAhead, day)}">reload</a> the page in a few seconds. `}A customer who pays, disputes the invoice or is paused before a reminder is due does not receive it. The preview assumes that every reminder is approved immediately.
 ${view.chaseFrom !== null && html`No reminders are sent about invoices that fell due before ${view.chaseFrom}. <a href="/settings/schedule">Schedule</a>`}</p>`
+}
+
+/** Returns the path of the page that shows only `day`, or of the page that shows all days. */
+function pathOf(daysAhead: number, day?: string): string {
+  return listPath(PATH, { days: daysAhead === DAYS_DEFAULT ? undefined : String(daysAhead), day })
+}
+
+/** Returns the address of the list of a day's reminders on the page that shows only this day. */
+function dayAddress(daysAhead: number, date: string): string {
+  return `${pathOf(daysAhead, date)}#day-${date}`
 }
 
 /**
  * Renders the number of reminders as a link to their list on the page of all days, because the page of a single day may
  * not show this list.
  */
-function renderCount(count: number, anchor: string): Html {
+function renderCount(count: number, listAddress: string): Html {
   const words = count.toLocaleString('en')
-  return count === 0 ? html`${words}` : html`<a href="${PATH}#${anchor}">${words}</a>`
+  return count === 0 ? html`${words}` : html`<a href="${listAddress}">${words}</a>`
 }
 
 function renderNothing(isBlocked: boolean): Html {
@@ -165,15 +177,15 @@ function weekdayOf(date: string): number {
   return (new Date(`${date}T00:00:00Z`).getUTCDay() + 6) % 7
 }
 
-function renderCalendar(days: readonly Day[], chosen: string | undefined): Html {
+function renderCalendar(days: readonly Day[], view: RemindersView): Html {
   const weekdays = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun']
   return html`<div class="calendar"><div class="weekdays" aria-hidden="true">${weekdays.map((name) => html`<span>${name}</span>`)}</div>
-<ol aria-label="Reminders by day">${days.map((day) => renderDay(day, chosen))}</ol></div>`
+<ol aria-label="Reminders by day">${days.map((day) => renderDay(day, view))}</ol></div>`
 }
 
 function renderDay(
   { date, messages, isOutside, isToday, isDayOff, isHoliday }: Day,
-  chosen: string | undefined,
+  { daysAhead, day: chosen }: RemindersView,
 ): Html {
   const classes = `${isOutside ? ' outside' : ''}${isToday ? ' today' : ''}${isDayOff ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
   const name = html`<time datetime="${date}"${isToday && html` aria-current="date"`}><span class="unseen">${isToday && 'Today, '}${longDay(date)}</span><span aria-hidden="true">${Number(date.slice(8))}${date.endsWith('-01') && html` <span class="month">${monthName(date)}</span>`}</span></time>`
@@ -181,7 +193,7 @@ function renderDay(
     return html`<li class="day${classes}">${name}${isHoliday && html`<span class="hint">Holiday</span>`}</li>`
   }
   const stages = Map.groupBy(messages, stageOf)
-  return html`<li class="day busy${classes}"><a href="${PATH}?day=${date}#day-${date}">${name}
+  return html`<li class="day busy${classes}"><a href="${dayAddress(daysAhead, date)}">${name}
 <span class="unseen">: ${plural(messages.length, 'reminder')}</span>
 <span class="total" aria-hidden="true">${messages.length}</span>
 <span class="stages" aria-hidden="true">${STAGES.flatMap((stage) => {
@@ -197,26 +209,26 @@ function stageOf({ stage }: PreviewedMessage): LadderStage {
   return stage ?? 'courtesy'
 }
 
-function renderAgenda(days: readonly Day[], { day, session, now }: RemindersView): Html {
+function renderAgenda(days: readonly Day[], { day, daysAhead, session, now }: RemindersView): Html {
   const { timezone } = session.account
   const shown = days.filter(
     ({ date, messages }) => messages.length > 0 && (day === undefined || date === day),
   )
   const shownMax = day === undefined ? SHOWN_MAX : SHOWN_ALONE_MAX
-  return html`${day !== undefined && html`<p class="back"><a href="${PATH}">All days</a></p>`}
+  return html`${day !== undefined && html`<p class="back"><a href="${pathOf(daysAhead)}">All days</a></p>`}
 ${shown.map(
   ({ date, messages }) => html`<section class="agenda" aria-labelledby="day-${date}">
 <h2 id="day-${date}">${date === todayIn(timezone, now) ? 'Today' : longDay(date)} <span class="total">${plural(messages.length, 'reminder')}</span></h2>
 <ul class="messages">${messages.slice(0, shownMax).map((message) => renderMessage(message, timezone, null))}</ul>
-${messages.length > shownMax && (day === undefined ? renderDayLink(date, messages.length) : html`<p class="hint">Only the first ${shownMax} reminders of this day are shown.</p>`)}
+${messages.length > shownMax && (day === undefined ? renderDayLink(dayAddress(daysAhead, date), messages.length) : html`<p class="hint">Only the first ${shownMax} reminders of this day are shown.</p>`)}
 </section>`,
 )}`
 }
 
-/** Links to the page that shows only this day. */
-function renderDayLink(date: string, count: number): Html {
+/** Links to the page that shows only one day. */
+function renderDayLink(address: string, count: number): Html {
   const shown = count > SHOWN_ALONE_MAX ? `The first ${SHOWN_ALONE_MAX} of` : 'All'
-  return html`<p><a href="${PATH}?day=${date}#day-${date}">${shown} ${count} reminders of this day</a></p>`
+  return html`<p><a href="${address}">${shown} ${count} reminders of this day</a></p>`
 }
 
 const timesOfDay = dateFormats('en-GB', { timeStyle: 'short' })

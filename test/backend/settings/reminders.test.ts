@@ -375,6 +375,24 @@ t.test('the numbers of planned and blocked reminders lead to these reminders', a
   }
 })
 
+t.test('the links of a preview of more days lead to the same number of days', async (t) => {
+  // Regression: the links led to the preview of 14 days, in which later days have no reminders.
+  const { engine, ada } = await startEngineWithUsers(t)
+  await engine.createInvoice('2026-12-16')
+  const days = await ada.page('/settings/reminders?days=31')
+  matches(
+    t,
+    days.text,
+    containing('<a href="/settings/reminders?days=31&amp;day=2026-12-21#day-2026-12-21">'),
+  )
+  const day = await ada.page('/settings/reminders?days=31&day=2026-12-21')
+  matches(t, day.text, /id="day-2026-12-21">.*1 reminder/s)
+  matches(t, day.text, containing('<a href="/settings/reminders?days=31">All days</a>'))
+  for (const { text } of [days, day]) {
+    matches(t, text, containing('<dd><a href="/settings/reminders?days=31#day-2026-12-21">1</a>'))
+  }
+})
+
 t.test('the page of a day says if it does not show every reminder of the day', async (t) => {
   // Regression: this page linked to itself as the page with all reminders of the day.
   const { backend, accountId, ada } = await startEngineWithUsers(t)
