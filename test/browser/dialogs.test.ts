@@ -59,6 +59,31 @@ t.test('archiving a customer is confirmed in a dialog, which works by keyboard',
   t.strictSame(await violationsOf(page), [])
 })
 
+t.test('a double click on a link opens one dialog', async (t) => {
+  // Regression: it opened two dialogs, one beneath the other.
+  const path = await createCustomer('Dubbel')
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
+  await page.goto(path)
+  const bothClicked = Promise.withResolvers<void>()
+  let requestCount = 0
+  await page.route(`**${path}/archive`, async (route) => {
+    requestCount += 1
+    await bothClicked.promise
+    await route.continue()
+  })
+  const link = page.getByRole('button', { name: 'Archive…' })
+  const dialog = page.getByRole('alertdialog', { name: 'Archive Dubbel?' })
+  await link.dblclick()
+  bothClicked.resolve()
+  await dialog.waitFor()
+  await page.keyboard.press('Escape')
+  await dialog.waitFor({ state: 'detached' })
+  t.equal(requestCount, 1)
+  await link.click()
+  await dialog.waitFor()
+  t.equal(requestCount, 2, 'the link opens the dialog again')
+})
+
 t.test(
   'without scripts, the link to archive a customer leads to a confirmation page',
   async (t) => {

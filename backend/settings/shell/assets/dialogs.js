@@ -108,9 +108,15 @@ function submitInDialog(event, dialog, navigate) {
   })
 }
 
+/** Whether the page of a dialog is being requested. Without this check, a double click would open two dialogs. */
+let isOpening = false
+
 function openPageDialog(link) {
+  if (isOpening) return
+  isOpening = true
   const dialog = document.createElement('dialog')
   requestPage('GET', link.href, undefined, (request) => {
+    isOpening = false
     const content = request.status === 200 ? contentOf(request) : undefined
     if (!content) {
       location.assign(link.href)
