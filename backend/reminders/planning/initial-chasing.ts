@@ -9,7 +9,7 @@ import { readChasingSettings } from '../chasing-settings.ts'
 import { readLadder } from './ladder.ts'
 import { type ChasingFields, planDebtor } from './planner.ts'
 import { readLastSent } from './planning-data.ts'
-import { createWorkingTime } from './working-time.ts'
+import { createWorkingTime, sendingTimezone } from './working-time.ts'
 
 /** `timezone` is the time zone of the account. */
 export async function initialChasing(
@@ -20,7 +20,7 @@ export async function initialChasing(
   now: Date,
 ): Promise<ChasingFields> {
   const { ladder, holidays, chaseFrom } = await readChasingSettings(reader, debtor.account_id)
-  const workingTime = createWorkingTime(debtor.timezone ?? timezone, holidays)
+  const workingTime = createWorkingTime(sendingTimezone(debtor, timezone), holidays)
   const lastSentAt = (await readLastSent(reader, [debtor.id])).get(debtor.id) ?? null
   const plan = planDebtor(
     {

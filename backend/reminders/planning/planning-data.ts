@@ -19,7 +19,7 @@ import { INSTALLATION, type KillSwitch, switchesOf } from '../kill-switch.ts'
 import type { Situation } from '../safety-rails.ts'
 import type { LadderStage } from './ladder.ts'
 import type { InvoiceToPlan } from './planner.ts'
-import { createWorkingTime, type WorkingTime } from './working-time.ts'
+import { createWorkingTime, sendingTimezone, type WorkingTime } from './working-time.ts'
 
 /** The settings and state of an account that reminders depend on. */
 export interface ChasingAccount {
@@ -150,7 +150,7 @@ function accountOf(
     switches: switchesOf(switches, row.id),
     recordedBlock: settingsRow?.blocked_by ?? null,
     workingTimeOf(debtor) {
-      const timezone = debtor.timezone ?? row.timezone
+      const timezone = sendingTimezone(debtor, row.timezone)
       const cached = times.get(timezone)
       if (cached !== undefined) return cached
       const workingTime = createWorkingTime(timezone, settings.holidays)

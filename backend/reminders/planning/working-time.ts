@@ -2,7 +2,8 @@
  * The send window is open on business days (Monday to Friday, except the account's holidays), from 08:00 to 18:00 in
  * the debtor's time zone.
  */
-import { addDays, instantOf, todayIn } from '../../calendar/calendar.ts'
+import { addDays, instantOf, parseTimezone, todayIn } from '../../calendar/calendar.ts'
+import type { DebtorRow } from '../../database/tables.ts'
 
 const OPENS_AT_HOUR = 8
 const CLOSES_AT_HOUR = 18
@@ -20,6 +21,18 @@ export interface WorkingTime {
    * business day in the next ten years.
    */
   firstSlot(day: string, now: Date): Date | undefined
+}
+
+/**
+ * Returns the debtor's own time zone, otherwise the account's. A stored time zone may be unknown after a downgrade of
+ * Node.js. Only sending times depend on the debtor's time zone, so the account's then replaces it. An unknown time zone
+ * of the account remains an error: due dates depend on it, and `invoice.overdue` must not be sent on a wrong day.
+ */
+export function sendingTimezone(
+  { timezone }: Pick<DebtorRow, 'timezone'>,
+  accountTimezone: string,
+): string {
+  return timezone === null || parseTimezone(timezone) === undefined ? accountTimezone : timezone
 }
 
 /** Use the result for one batch of debtors only, because the size of its cache is not limited. */

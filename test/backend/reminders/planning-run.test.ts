@@ -33,46 +33,56 @@ t.test('planning that met an outage of the database is repeated a minute later',
   matches(t, await plan('2026-11-24T08:01:00.000Z'), { messages: 1 })
 })
 
-// After a downgrade of Node.js, the time zone of a debtor or of an account may be unknown.
-t.test('a debtor whose time zone is unknown delays no other reminder', async (t) => {
+// After a downgrade of Node.js, the time zone of an account may be unknown.
+t.test('an account whose time zone is unknown delays no reminder of other accounts', async (t) => {
   const engine = await startEngine(t)
   const { database } = engine.testAccount.backend
   const other = await engine.testAccount.otherAccount()
-  const { debtor_id: id } = await engine.createInvoice('2026-11-19')
-  await engine.createInvoice('2026-11-19')
+  const { id } = await other.createDebtor({ email: 'ap9@jansen-bouw.nl' })
   const debtorId = String(id)
-  const setTimeZone = (timezone: string | null) =>
+  const fields = { issue_date: '2026-09-01', due_date: '2026-11-19' }
+  await other.createInvoice({ debtor_id: debtorId, ...fields })
+  await engine.createInvoice('2026-11-19')
+  const setTimeZone = (timezone: string) =>
     database.transaction((tx) =>
-      tx
-        .updateTable('debtors')
-        .set({ timezone, ...nextRevision(tx, MORNING) })
-        .where('id', '=', debtorId)
-        .execute(),
+      tx.updateTable('accounts').set({ timezone }).where('id', '=', other.accountId).execute(),
     )
   const planned = async () => (await engine.messages()).map(({ debtor_id }) => debtor_id)
   await setTimeZone('Mars/Olympus')
-  await database.transaction((tx) =>
-    tx
-      .updateTable('accounts')
-      .set({ timezone: 'Mars/Olympus' })
-      .where('id', '=', other.accountId)
-      .execute(),
-  )
   const { log, lines } = recordLog<{ debtor?: string; message?: string; msg: string }>()
   const deps = { ...engine.deps, log }
   const planAt = (at: string) => runPlanning({ ...deps, clock: () => new Date(at) })
   matches(t, await planAt('2026-11-24T08:00:00.000Z'), { messages: 1 })
   t.notOk((await planned()).includes(debtorId))
   matches(t, lines, [{ debtor: debtorId, msg: 'reminders cannot be planned' }])
-  await setTimeZone(null)
+  await setTimeZone('UTC')
   matches(t, await planAt('2026-11-24T09:00:00.000Z'), { messages: 1 })
   await setTimeZone('Mars/Olympus')
   engine.testAccount.backend.now = new Date('2026-11-24T09:01:00.000Z')
   await sendRound(deps, 1)
   t.strictSame(await engine.messageLog(), ['friendly:sent', 'friendly:scheduled'])
-  await setTimeZone(null)
+  await setTimeZone('UTC')
   await engine.send('2026-11-24T09:12:00.000Z')
   t.strictSame(await engine.messageLog(), ['friendly:sent', 'friendly:sent'])
+})
+
+// Regression: no invoice could be created for this debtor, and it got no reminders.
+t.test('if the time zone of a debtor is unknown, the one of the account applies', async (t) => {
+  const engine = await startEngine(t)
+  const { database } = engine.testAccount.backend
+  const { id } = await engine.createDebtor({ timezone: 'Asia/Tokyo' })
+  const debtorId = String(id)
+  await database.transaction((tx) =>
+    tx
+      .updateTable('debtors')
+      .set({ timezone: 'Mars/Olympus', ...nextRevision(tx, MORNING) })
+      .where('id', '=', debtorId)
+      .execute(),
+  )
+  const { chasing } = await engine.createInvoice('2026-11-19', { debtor_id: debtorId })
+  t.equal(chasing.next_action_at, '2026-11-23T07:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:sent'])
 })
 
 t.test('concurrent planning runs plan each message once', async (t) => {
