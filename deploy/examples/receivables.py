@@ -94,9 +94,10 @@ class Receivables:
         timeout_seconds: float = 30,
         wait_max_seconds: float = 60,
     ) -> None:
+        url = url.strip()
         if re.match("https?://", url, re.IGNORECASE) is None:
             raise ValueError(f"The URL must begin with http:// or https://, not {url}")
-        self._api = url.strip().rstrip("/") + "/api/v1"
+        self._api = url.rstrip("/") + "/api/v1"
         # A file with a key often ends with a newline, which a header cannot contain.
         self._headers = {"Authorization": f"Bearer {key.strip()}", "Accept": "application/json"}
         self._attempts_max = attempts_max

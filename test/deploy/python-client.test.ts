@@ -70,7 +70,7 @@ try:
     receivables.post("/debtors", {"name": "Globex"}, idempotency_key="")
 except ReceivablesError as error:
     print(error.status, error.code)
-from_file = Receivables(os.environ["SERVICE"], os.environ["KEY"] + "\\n")
+from_file = Receivables(f" {os.environ['SERVICE']}\\n", os.environ["KEY"] + "\\n")
 print(from_file.get("/me")["object"])
 try:
     receivables.get("/debtors/C 7")
@@ -89,6 +89,7 @@ except ValueError as error:
       '600',
       '422 validation_failed False /amount',
       '400 idempotency_key_invalid',
+      // Regression: white space before the URL was rejected.
       'probe',
       'InvalidURL',
       // Regression: calls were repeated as if the service did not respond.

@@ -21,11 +21,11 @@ export interface ReceivablesClient extends Pick<Client<paths>, 'GET' | 'POST'> {
 }
 
 export function createReceivablesClient(options: ReceivablesOptions): ReceivablesClient {
+  const baseUrl = options.baseUrl.trim().replace(/\/+$/, '')
   // Without this check, each request to such an address would be repeated as if there had been no response.
-  if (!/^https?:\/\//i.test(options.baseUrl)) {
+  if (!/^https?:\/\//i.test(baseUrl)) {
     throw new TypeError(`baseUrl must begin with http:// or https://, not ${options.baseUrl}`)
   }
-  const baseUrl = options.baseUrl.trim().replace(/\/+$/, '')
   const headers = { authorization: `Bearer ${options.key}` }
   const fetch = createRetryingFetch(options)
   const { GET, POST } = createClient<paths>({
