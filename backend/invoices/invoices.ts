@@ -67,18 +67,21 @@ export async function createInvoice(
   const dueDate = input.dueDate ?? addDays(issueDate, termsDays)
   const isOld = input.chaseIfOverdue === false && dueDate < today
   const isChased = input.status === 'open' && !isOld
-  const idAndDueDate = { id: createId('inv'), due_date: dueDate }
+  const owed = {
+    id: createId('inv'),
+    currency: input.currency,
+    due_date: dueDate,
+    amount_due: totals.amount,
+  }
   const row: InvoiceRow = {
-    ...idAndDueDate,
+    ...owed,
     account_id: accountId,
     debtor_id: debtor.id,
     number: input.number ?? (await generateInvoiceNumber(tx, accountId)),
     external_id: input.externalId,
-    currency: input.currency,
     amount: totals.amount,
     amount_paid: 0,
     amount_credited: 0,
-    amount_due: totals.amount,
     line_items: JSON.stringify(totals.lines),
     issue_date: issueDate,
     overdue_announced: 0,
@@ -89,7 +92,7 @@ export async function createInvoice(
     chasing_stage: null,
     chasing_last_message_at: null,
     ...(isChased
-      ? await initialChasing(tx, debtor, owner.timezone, idAndDueDate, now)
+      ? await initialChasing(tx, debtor, owner.timezone, owed, now)
       : notChased(isOld ? 'history' : null)),
     chasing_cycle: 1,
     disputed_at: null,

@@ -98,6 +98,18 @@ export async function readCover(
   return coverInvoices(await readOpenInvoices(reader, { debtorId }), onAccount)
 }
 
+/** Whether the money on account covers the whole amount of an invoice that is being created. */
+export async function coversNewInvoice(
+  reader: Reader,
+  debtorId: string,
+  invoice: CoverableInvoice,
+): Promise<boolean> {
+  const onAccount = (await readMoneyOnAccount(reader, [debtorId])).get(debtorId)
+  if (!onAccount?.has(invoice.currency)) return false
+  const open = await readOpenInvoices(reader, { debtorId })
+  return coverInvoices([...open, invoice], onAccount).get(invoice.id) === invoice.amount_due
+}
+
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`
 
 const readOpenInvoices = prepared((reader: Reader, { debtorId }: { debtorId: string }) =>

@@ -1,11 +1,13 @@
 /**
  * Predicts the chasing fields that the planner will set for a new invoice, so that the response to the creation of the
- * invoice already contains them. The prediction ignores money on account, which may cover the invoice, and reminders
- * with an unknown outcome. In these cases, the planner soon corrects the fields.
+ * invoice already contains them. The prediction ignores reminders with an unknown outcome: if there are any, the
+ * planner soon corrects the fields.
  */
 import type { Reader } from '../../database/database.ts'
-import type { DebtorRow, InvoiceRow } from '../../database/tables.ts'
+import type { DebtorRow } from '../../database/tables.ts'
+import { type CoverableInvoice, coversNewInvoice } from '../../on-account/cover.ts'
 import { readChasingSettings } from '../chasing-settings.ts'
+import { CREDIT_ON_ACCOUNT } from '../safety-rails.ts'
 import { readLadder } from './ladder.ts'
 import { type ChasingFields, planDebtor } from './planner.ts'
 import { readLastSent } from './planning-data.ts'
@@ -16,9 +18,10 @@ export async function initialChasing(
   reader: Reader,
   debtor: DebtorRow,
   timezone: string,
-  { id, due_date }: Pick<InvoiceRow, 'id' | 'due_date'>,
+  invoice: CoverableInvoice,
   now: Date,
 ): Promise<ChasingFields> {
+  const { id, due_date } = invoice
   const { ladder, holidays, chaseFrom } = await readChasingSettings(reader, debtor.account_id)
   const workingTime = createWorkingTime(sendingTimezone(debtor, timezone), holidays)
   const lastSentAt = (await readLastSent(reader, [debtor.id])).get(debtor.id) ?? null
@@ -38,7 +41,11 @@ export async function initialChasing(
     },
     now,
   )
-  return plan.invoices.get(id) ?? NOT_YET_CHASED
+  const fields = plan.invoices.get(id) ?? NOT_YET_CHASED
+  // With `isCovered`, the plan would treat a stage that is due as already logged, and the planner would never log it.
+  const isCovered =
+    fields.chasing_next_action_at !== null && (await coversNewInvoice(reader, debtor.id, invoice))
+  return isCovered ? { ...fields, chasing_blocked_reason: CREDIT_ON_ACCOUNT.reason } : fields
 }
 
 /** The fields of an invoice about which no message has been planned yet. */

@@ -62,6 +62,26 @@ t.test('money on account that arrives before planning blocks the reminder', asyn
   })
 })
 
+// Regression: until the planner ran, such an invoice showed that a reminder would be sent.
+t.test('an invoice that money on account covers when it is created shows this', async (t) => {
+  const engine = await startEngine(t)
+  engine.testAccount.backend.now = new Date(AFTER_EIGHT)
+  const { id: debtor_id } = await engine.createDebtor()
+  await payOnAccount(engine, String(debtor_id), 20_000)
+  const due = await engine.createInvoice('2026-11-19', { debtor_id })
+  const later = await engine.createInvoice('2026-12-19', { debtor_id })
+  const uncovered = await engine.createInvoice('2026-12-20', { debtor_id })
+  t.strictSame(
+    [due, later, uncovered].map(({ chasing }) => chasing.blocked_reason),
+    ['credit_on_account', 'credit_on_account', null],
+  )
+  await engine.planAndSendAt(AFTER_EIGHT)
+  t.strictSame(await log(engine), ['friendly:credit_on_account'])
+  for (const invoice of [later, uncovered]) {
+    t.strictSame(await chasingOf(engine, invoice), invoice.chasing, 'the planner changes nothing')
+  }
+})
+
 t.test('a payment on account cancels planned reminders in its own transaction', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.createInvoice('2026-11-19')
