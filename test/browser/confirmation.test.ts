@@ -12,7 +12,7 @@ import {
 } from '../fixtures/servers/browser.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 const site = await startSite(t)
 const database = await openDatabase({

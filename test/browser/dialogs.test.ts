@@ -10,7 +10,7 @@ import {
 import { call } from '../fixtures/service/call.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 const site = await startSite(t)
 const { url, system, accountId } = site

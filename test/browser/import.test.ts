@@ -4,7 +4,7 @@ import t from 'tap'
 import { createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 const site = await startSite(t)
 

@@ -13,7 +13,7 @@ import { startSmtpServer } from '../fixtures/servers/smtp.ts'
 import { until } from '../fixtures/service/until.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 const smtp = await startSmtpServer(t)
 const MAIL_FROM = 'Receivables <receivables@acme-shop.nl>'

@@ -6,7 +6,7 @@ import { createPageCheck, startSite } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 const site = await startSite(t)
 const { url, system, accountId } = site

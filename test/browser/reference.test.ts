@@ -4,7 +4,7 @@ import { startSite, takeScreenshots, violationsOf } from '../fixtures/servers/br
 import { untilDocsAreRendered } from '../fixtures/service/documentation.ts'
 
 // axe checks 15,000 elements twice, which takes minutes.
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 const site = await startSite(t)
 await untilDocsAreRendered(site.url)

@@ -6,7 +6,7 @@ import { clickAndLoad, createPageCheck, startSite, tabTo } from '../fixtures/ser
 import { call } from '../fixtures/service/call.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 // In a rehearsal, the backend sends no reminders. The test sends them with the CLI, as of a given time.
 const site = await startSite(t, { REHEARSAL: 'on' })

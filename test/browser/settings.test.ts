@@ -14,7 +14,7 @@ import { call } from '../fixtures/service/call.ts'
 import { until } from '../fixtures/service/until.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 const site = await startSite(t)
 const { url, system } = site

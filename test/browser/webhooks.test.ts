@@ -10,7 +10,7 @@ import {
 } from '../fixtures/servers/browser.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', async (t) => {
   const site = await startSite(t)

@@ -41,7 +41,7 @@ const TABLES = [
   'idempotency_keys',
 ] as const
 
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 const run = promisify(execFile)
 const postgres = (command: string, ...words: string[]) =>

@@ -14,7 +14,7 @@ const UNAVAILABLE_MS_MAX = 500
 const READY_MS_MAX = 20_000
 
 // Many processes are started, which takes minutes on a busy machine.
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 t.jobs = 2
 
 t.test(

@@ -31,7 +31,7 @@ const BREAKS: Readonly<Record<string, Invariant>> = {
 }
 
 // Many processes are started, which takes minutes on a busy machine.
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 t.jobs = 2
 
 t.test('an expected invariant is listed for every bug', async (t) => {

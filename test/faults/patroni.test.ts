@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { payThroughFailover } from '../fixtures/payments/failover.ts'
 import { type PatroniCluster, patroniProblem, startPatroni } from '../fixtures/servers/patroni.ts'
 
-t.setTimeout(600_000)
+t.setTimeout(900_000)
 
 const skip =
   process.env['FAILOVERS'] === 'all'

@@ -22,7 +22,7 @@ const CALLERS = [1, 2, 8]
 const DURABLE: readonly Point[] = ['after_commit', 'half_response']
 
 // Many processes are started, which takes minutes on a busy machine.
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 t.jobs = 3
 
 t.test(

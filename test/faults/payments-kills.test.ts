@@ -8,7 +8,7 @@ import { startRedis } from '../fixtures/servers/redis.ts'
 const KILLS = 10
 
 // Many processes are started, which takes minutes on a busy machine.
-t.setTimeout(600_000)
+t.setTimeout(900_000)
 
 t.test(
   `no payment is lost or recorded twice despite random kills of backend and gateways (SEED=${SEED})`,

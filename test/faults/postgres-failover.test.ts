@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { payThroughFailover } from '../fixtures/payments/failover.ts'
 import { type PostgresPair, startPostgresPair } from '../fixtures/servers/postgres-pair.ts'
 
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 async function failOver(
   t: Test,

@@ -9,7 +9,7 @@ import { call } from '../fixtures/service/call.ts'
 const PAYERS = 8
 const PAYMENTS_EACH = 25
 
-t.setTimeout(240_000)
+t.setTimeout(900_000)
 
 async function open(t: Test) {
   const server = await startPostgres()

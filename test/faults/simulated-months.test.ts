@@ -14,7 +14,7 @@ const FIRST_SEED = Number(process.env['SEED'] ?? 202)
 const COMPARED_DAYS = 20
 
 // Even a busy machine has enough time for a simulation.
-t.setTimeout(SIMULATIONS * DAYS * 10_000)
+t.setTimeout(SIMULATIONS * DAYS * 20_000)
 
 for (let seed = FIRST_SEED; seed < FIRST_SEED + SIMULATIONS; seed++) {
   t.test(

@@ -34,7 +34,7 @@ const ADMIN = { email: 'ada@acme.example', password: 'correct horse battery' }
 // Over plain http, Settings accept a password only if the base URL is a loopback address.
 const BASE_URL = 'http://127.0.0.1:8080'
 
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 function git(...words: string[]): string | undefined {
   try {

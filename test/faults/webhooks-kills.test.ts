@@ -17,7 +17,7 @@ import { until } from '../fixtures/service/until.ts'
 const KILLS = Number(process.env['KILLS'] ?? 3)
 const EVENTS_PER_KILL = 40
 
-t.setTimeout(300_000 + KILLS * 20_000)
+t.setTimeout(600_000 + KILLS * 20_000)
 const BOX_KEY = 'box+of+the+tests+0123456789abcdefghijklmn'
 
 t.test('every event arrives, whenever the delivering backend is killed', async (t) => {
