@@ -43,7 +43,7 @@ interface Demo {
   readonly invoice: { readonly id: string; readonly currency: string } | null
 }
 
-// White space around a value is ignored, as in the processes.
+// White space around a value is ignored, as in the gateway and the backend.
 for (const [name, value = ''] of Object.entries(process.env)) process.env[name] = value.trim()
 
 const dataDir = resolve(process.env['DATA_DIR'] || join(root, 'data'))
@@ -76,8 +76,8 @@ const env: NodeJS.ProcessEnv = {
   MALLOC_MMAP_THRESHOLD_: '131072',
   ...ports,
   BASE_URL: process.env['BASE_URL'] || `${scheme}://${hostOf('GATEWAY')}:${ports.GATEWAY_PORT}`,
-  // Receivers of webhooks run on this machine, too. That is safe as long as the gateway listens only on
-  // 127.0.0.1, because only users of this machine can then add endpoints.
+  // Allows webhooks to this machine, on which somebody who tries the service also runs the receiver. This is safe as
+  // long as the gateway listens only on 127.0.0.1, because only users of this machine can then add endpoints.
   WEBHOOK_PRIVATE_TARGETS:
     process.env['WEBHOOK_PRIVATE_TARGETS'] || (process.env['GATEWAY_HOST'] ? 'refuse' : 'allow'),
   // With a line for every call, the address and the key that are printed at the start would scroll away.
@@ -93,8 +93,9 @@ const [demo, gateway] = await Promise.all([
   start('gateway', { BACKEND_URLS: backendUrl }),
 ])
 const url = `${scheme}://${hostOf('GATEWAY')}:${gateway.port}`
-// Makes the backend render the documentation before a client requests it. If this fails, the backend logs the
-// error.
+// Makes the backend render the documentation before a client requests it. If rendering fails, the backend logs the
+// error. If the request itself fails, e.g. because of a self-signed certificate, the first client waits for the
+// rendering.
 fetch(`${url}/docs`).catch(() => {})
 process.stdout.write(renderWelcome(url, demo))
 
@@ -155,7 +156,9 @@ function describePortsInUse(inUse: readonly PortInUse[]): string {
     : `The ports ${ports} are in use. Stop the processes that use them, or run: ${command}`
 }
 
-/** If the port cannot be used for another reason, returns true: the process then reports this reason. */
+/**
+ * Returns true also if the port cannot be used for a reason other than being in use: the process reports this reason.
+ */
 async function isPortFree(port: number, host: string): Promise<boolean> {
   const probe = createServer().listen(port, host)
   try {

@@ -40,7 +40,7 @@ function guidePage(name: string, baseUrl: string, responses: ReadonlyMap<string,
   const text = readFileSync(new URL(`${name}.md`, GUIDES), 'utf8')
   const [, title, summary] = /^# (.+)\n\n((?:.+\n)+)/.exec(text) ?? []
   if (title === undefined || summary === undefined) {
-    throw new Error(`docs/${name}.md must begin with a title and a sentence`)
+    throw new Error(`docs/${name}.md must begin with a title and a paragraph`)
   }
   try {
     const markdown = text.replaceAll(GUIDES_BASE_URL, baseUrl)

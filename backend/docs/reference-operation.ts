@@ -69,7 +69,7 @@ ${ofLocation.map(({ name, required, description, schema }) => {
 
 function renderBody(document: ContractDocument, operationId: string, body: Content): Html {
   return html`<h4>Body</h4>
-<p>A <code>Content-Type: application/json</code> object: ${renderType(document, body.schema)}</p>
+<p>A JSON object, sent with <code>Content-Type: application/json</code>: ${renderType(document, body.schema)}</p>
 ${renderSchema(document, document.resolve(body.schema), `${operationId}.body`)}`
 }
 

@@ -57,7 +57,7 @@ function inboundRoute({ database, inboundSecrets, clock, log }: InboundMailDeps)
   }
 }
 
-/** The secret is a bearer token, or the password of Basic authentication, which a URL can contain. */
+/** The secret is a bearer token or, for mail servers in which only a URL can be configured, the password in the URL. */
 function checkSecret({ headers }: Request, secrets: readonly string[]): void {
   const [scheme = '', credential = ''] = String(headers['authorization'] ?? '').split(' ')
   const basic = Buffer.from(credential, 'base64').toString('utf8')

@@ -2,7 +2,7 @@ import type { MessageRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
 import { maskRecipient, previewOf } from './shown-text.ts'
 
-/** The JSON of a message in the API and in events. */
+/** The JSON of a message in the API, events, Settings and the command line. */
 export function representMessage(row: MessageRow, invoiceIds: readonly string[]) {
   return {
     object: 'message',

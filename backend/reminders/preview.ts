@@ -48,7 +48,7 @@ export interface PreviewedMessage {
    */
   readonly refusal: Refusal | null
   /** The stored message; null if the message is not planned yet. */
-  readonly message: { readonly id: string; readonly status: MessageStatus } | null
+  readonly stored: { readonly id: string; readonly status: MessageStatus } | null
 }
 
 /** How many debtors are read at a time, which limits the memory. */
@@ -279,7 +279,7 @@ function describePlanned(
     }),
     requiresApproval: needsApproval(stage),
     refusal,
-    message: null,
+    stored: null,
   }
 }
 
@@ -306,7 +306,7 @@ function describeWaiting(
     invoices,
     requiresApproval: needsApproval(stage),
     refusal,
-    message: { id: row.id, status: row.status },
+    stored: { id: row.id, status: row.status },
   }
 }
 

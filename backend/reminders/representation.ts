@@ -2,7 +2,7 @@ import { maskRecipient } from '../messages/shown-text.ts'
 import type { PreviewedMessage } from './preview.ts'
 
 /** The JSON of a previewed message. */
-export function representPreviewed({ recipient, invoices, ...message }: PreviewedMessage) {
+export function representPreviewed({ recipient, invoices, stored, ...message }: PreviewedMessage) {
   return {
     at: message.at,
     debtor_id: message.debtorId,
@@ -18,6 +18,6 @@ export function representPreviewed({ recipient, invoices, ...message }: Previewe
     })),
     requires_approval: message.requiresApproval,
     refusal: message.refusal,
-    message: message.message,
+    message: stored,
   }
 }

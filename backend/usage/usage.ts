@@ -142,7 +142,7 @@ export interface UsageBar {
   /** When the hour or day begins. */
   readonly at: string
   readonly succeeded: number
-  /** Responses with 4xx. */
+  /** Responses with 4xx. The names of these counts are part of the JSON of a key. */
   readonly refused: number
   /** Responses with 5xx. */
   readonly failed: number

@@ -19,8 +19,8 @@ export type Connect = (
 
 export interface PoolEvents {
   /**
-   * Called when no request is queued and the pool can take another one: over an idle connection (`hasIdle`), or over a
-   * connection that it may still open.
+   * Called when no request is queued and the pool could send one at once: on an idle connection (`hasIdle` is true), or
+   * on one that it may still open.
    */
   readonly onFree?: (hasIdle: boolean) => void
   /** Called when a response has ended and its connection cannot be reused, e.g. because the backend shuts down. */
@@ -54,7 +54,7 @@ export class BackendPool {
   readonly #connectTo: Connect
   readonly #connections = new Set<BackendConnection>()
   readonly #bySocket = new WeakMap<Socket, BackendConnection>()
-  /** The connection that was used last is used first. */
+  /** A stack: the most recently used connection is taken first. */
   #idle: IdleConnection[] = []
   #queue: QueuedRequest[] = []
   /** Connections that are released in the next turn of the event loop. */
@@ -203,11 +203,12 @@ export class BackendPool {
 
   #checkDeadlines(): void {
     const now = performance.now()
-    // A timer for each request would take more CPU time than all other bookkeeping. The requests in progress
-    // are found through their connections: a `Set` of requests would keep finished ones in memory, because V8 replaces
-    // the hash table of a `Set` as it changes, and an old table that is not yet collected refers to its successor.
+    // A timer for each request would take more CPU time than all other bookkeeping. The requests in progress are found
+    // through their connections. In a `Set` of requests, finished ones would stay in memory: V8 replaces the hash table
+    // of a `Set` as it changes, and until an old table is collected, it keeps all later ones alive, with the requests
+    // that they contained.
     for (const connection of this.#connections) connection.abortIfLate(now)
-    // `abortIfLate` aborts a request whose deadline has passed, and returns false for a request that has ended. Such
+    // A handler's `abortIfLate` returns false if its request has ended, also because it has just been aborted. Such
     // requests leave the queue.
     this.#queue = this.#queue.filter(({ handler }) => handler.abortIfLate(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {

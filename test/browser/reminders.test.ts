@@ -163,7 +163,7 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
   await logIn(page, 'ada@acme.example')
   await page.getByRole('link', { name: 'Reminders' }).click()
   await page.getByRole('heading', { name: 'Blocked' }).waitFor()
-  await page.locator('details.held summary').first().click()
+  await page.locator('details.blocked summary').first().click()
   await check('reminders')
   await page.locator('.day.busy a').first().click()
   await page.getByRole('link', { name: 'All days' }).waitFor()

@@ -85,7 +85,7 @@ export interface KeyWindowRow {
   ends_at: string
 }
 
-/** The last usage report of each gateway process whose counts were added, so that no report is added twice. */
+/** For each gateway process, the last usage report whose counts were added, so that no report is added twice. */
 export interface UsageReportRow {
   /** The id of the gateway process. */
   gateway: string

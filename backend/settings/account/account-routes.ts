@@ -30,7 +30,7 @@ export const accountPages: readonly SessionPage[] = [
     expected: {
       texts: ['name', 'timezone', 'default_currency'],
       numbers: ['payment_terms_days'],
-      omitsUnchangedFields: true,
+      ignoresUnchangedFields: true,
     },
     async handle({ session, fields, actionContext, performAction }) {
       const account = await performAction('account_changed', (tx) =>

@@ -59,7 +59,7 @@ export const customerPages: readonly SessionPage[] = [
     method: EDIT_METHODS,
     path: `${PATH}/{id}`,
     adminsOnly: ADMINS_ONLY,
-    expected: { texts: FIELDS, omitsUnchangedFields: true },
+    expected: { texts: FIELDS, ignoresUnchangedFields: true },
     async handle(request, { database }) {
       const { session, id, fields, actionContext } = request
       rejectIfReadOnly(session)

@@ -45,7 +45,7 @@ export const editInvoicePages: readonly SessionPage[] = [
     method: EDIT_METHODS,
     path: PATH,
     adminsOnly: ADMINS_ONLY,
-    expected: { texts: FIELDS, omitsUnchangedFields: true },
+    expected: { texts: FIELDS, ignoresUnchangedFields: true },
     async handle({ session, id, actionContext, fields, now, performAction }) {
       rejectIfReadOnly(session)
       const { id: accountId, timezone } = session.account
@@ -73,7 +73,7 @@ function sentValues(fields: Fields): Readonly<Record<string, string>> {
 function parseEdit(fields: Fields): InvoiceEdit {
   const body = validateBody(invoiceEditBody, fields.filledTexts(FIELDS))
   // Returns undefined, which changes nothing, if the field was omitted, or if the form sent the value that it had shown
-  // (`omitsUnchangedFields`). An empty text removes the value. Every invoice has a due date, so an empty due date
+  // (`ignoresUnchangedFields`). An empty text removes the value. Every invoice has a due date, so an empty due date
   // changes nothing.
   const changeOf = (name: string, value: string | undefined) =>
     fields.has(name) ? { value: value ?? null } : undefined

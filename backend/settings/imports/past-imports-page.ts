@@ -76,7 +76,7 @@ function renderStatus(counts: ImportCounts): Html {
   const takenBack = created.reduce((sum, count) => sum + count.takenBack, 0)
   if (takenBack === 0) return html`<span class="badge active">Recorded</span>`
   return takenBack < all
-    ? html`<span class="badge held">Partly taken back</span>`
+    ? html`<span class="badge warning">Partly taken back</span>`
     : html`<span class="badge">Taken back</span>`
 }
 

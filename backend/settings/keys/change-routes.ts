@@ -41,7 +41,7 @@ export const keyChangePages: readonly SessionPage[] = [
     expected: {
       texts: ['name', ...RESTRICTION_FIELDS.texts],
       lists: RESTRICTION_FIELDS.lists,
-      omitsUnchangedFields: true,
+      ignoresUnchangedFields: true,
     },
     handle: changeKey,
     async rerender(request, problem, deps) {
@@ -86,7 +86,7 @@ export const keyChangePages: readonly SessionPage[] = [
       const flash = rotation.grace === 'now' ? 'key_replaced' : 'key_rotated'
       const { row, secret, replaced } = await request.performAction(flash, async (tx) => {
         const rotated = await rotateApiKey(tx, id, rotation, peppers, actionContext, account.id)
-        // If the form was sent before, e.g. by a double click, this throws, so that the second rotation is undone.
+        // Recorded as for a new key. A repeated form is rejected before this, because a key can be rotated only once.
         await recordSubmission(tx, request, rotated.row)
         return rotated
       })

@@ -92,7 +92,7 @@ function renderWindow({ used, limit, resets_at }: WindowView, timezone: string):
   return html`<strong>${used.toLocaleString('en')}</strong> of ${limit.toLocaleString('en')}
 <span class="hint">${resets_at === null ? 'The next call starts a new hour.' : html`Resets at ${clockTime(resets_at, timezone)}.`}</span>
 <meter class="window" min="0" max="${limit}" low="${Math.floor(limit * USED_LOW)}" high="${Math.floor(limit * USED_HIGH)}" optimum="0" value="${used}" aria-label="Calls of the current hour"></meter>
-${used >= limit ? html`<span class="badge late">Limit reached</span>` : used >= limit * USED_LOW && html`<span class="badge held">Near the limit</span>`}`
+${used >= limit ? html`<span class="badge late">Limit reached</span>` : used >= limit * USED_LOW && html`<span class="badge warning">Near the limit</span>`}`
 }
 
 /** Renders the calls since the last full hour. The page shows them until a gateway reports the key's window. */

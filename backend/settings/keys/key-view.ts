@@ -57,7 +57,8 @@ export function renderStatus(row: ApiKeyRow, { now, timezone }: TimeContext): Ht
       return html`<span class="badge">Expired</span> <span class="stamp">${time(row.expires_at ?? '')}</span>`
     case 'active':
       return html`<span class="badge active">Active</span>${
-        isUnused(row, now) && html` <span class="badge held">Unused for ${UNUSED_DAYS} days</span>`
+        isUnused(row, now) &&
+        html` <span class="badge warning">Unused for ${UNUSED_DAYS} days</span>`
       }${row.expires_at !== null && html` <span class="stamp">until ${time(row.expires_at)}</span>`}`
   }
 }

@@ -23,7 +23,7 @@ export type ReadRows = (
 
 interface CsvList {
   readonly name: 'customers' | 'invoices' | 'payments'
-  /** The current date in the account's time zone, which the name of the file contains. */
+  /** The current date in the account's time zone. It is part of the file's name. */
   readonly today: string
   readonly head: readonly string[]
 }

@@ -94,10 +94,10 @@ function outcomeOf(row: DecidedOrLapsedMessage): Html {
     case 'rejected':
       return html`<span class="badge late">Rejected</span><span class="detail">${by}: ${row.suppression_detail}</span>`
     case 'expired':
-      return html`<span class="badge held">Lapsed</span><span class="detail">no Admin decided in time</span>`
+      return html`<span class="badge warning">Lapsed</span><span class="detail">no Admin decided in time</span>`
     // The status is `lapsed`: the reminder was cancelled or suppressed, so a decision has no effect.
     default:
-      return html`<span class="badge held">Lapsed</span><span class="detail">${reason ?? row.lastTransitionDetail ?? 'a payment or a change made the reminder obsolete'}</span>`
+      return html`<span class="badge warning">Lapsed</span><span class="detail">${reason ?? row.lastTransitionDetail ?? 'a payment or a change made the reminder obsolete'}</span>`
   }
 }
 

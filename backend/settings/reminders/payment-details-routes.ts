@@ -94,7 +94,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     path: PATH,
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
-    expected: { texts: ['currency', ...PAYMENT_FIELDS], omitsUnchangedFields: true },
+    expected: { texts: ['currency', ...PAYMENT_FIELDS], ignoresUnchangedFields: true },
     async handle({ session, fields, actionContext, performAction }) {
       const { id: accountId } = session.account
       const currency = fields.text('currency').trim()

@@ -24,7 +24,7 @@ export const DAYS_DEFAULT = 14
 
 /** How many reminders are shown at most for each day, and for each reason why reminders are blocked. */
 const SHOWN_MAX = 10
-/** How many reminders are shown at most if the page shows only one day. */
+/** How many reminders are shown at most if the page lists those of a single day. */
 const SHOWN_ALONE_MAX = 500
 
 export interface RemindersView {
@@ -32,7 +32,9 @@ export interface RemindersView {
   readonly now: Date
   /** The preview covers today and this many days after it. */
   readonly daysAhead: number
-  /** The only day that the page shows; undefined for all days. */
+  /**
+   * The day whose reminders are listed below the calendar, which shows all days; undefined to list those of all days.
+   */
   readonly day: string | undefined
   /** Undefined while the first preview is being computed. */
   readonly preview: Preview | undefined
@@ -92,7 +94,7 @@ ${
           html`<tr><th scope="row" data-label="Day">${longDay(date)}</th><td data-label="Customers" class="amount">${debtors.toLocaleString('en')}</td></tr>`,
       )}</tbody></table>`
 }
-<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${scheduled?.isTruncated && ' Not all invoices are counted yet, so there are more on the last of these days and later.'}</p></section>`
+<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${scheduled?.isTruncated && ' Only the invoices with the earliest reminders are taken into account, so the counts of the last days may be too low.'}</p></section>`
 }
 
 function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
@@ -114,7 +116,7 @@ this account; deliveries in its log are made up.</p>`
 <dl class="figures">
 <div><dt>${isDemo ? 'Would be sent' : 'To be sent'}</dt><dd>${renderCount(planned.length, `${allDays}#day-${firstDay}`)}</dd></div>
 <div><dt>Need approval</dt><dd>${planned.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
-<div><dt>Blocked</dt><dd>${renderCount(blocked.length, `${allDays}#held`)}</dd></div></dl>
+<div><dt>Blocked</dt><dd>${renderCount(blocked.length, `${allDays}#blocked`)}</dd></div></dl>
 ${renderOldInvoicesHint(view.oldInvoices)}
 ${renderCalendar(days, view)}
 ${planned.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
@@ -187,13 +189,13 @@ function renderDay(
   { date, messages, isOutside, isToday, isDayOff, isHoliday }: Day,
   { daysAhead, day: chosen }: RemindersView,
 ): Html {
-  const classes = `${isOutside ? ' outside' : ''}${isToday ? ' today' : ''}${isDayOff ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
+  const classes = `${isOutside ? ' outside' : ''}${isToday ? ' today' : ''}${isDayOff ? ' day-off' : ''}${date === chosen ? ' chosen' : ''}`
   const name = html`<time datetime="${date}"${isToday && html` aria-current="date"`}><span class="unseen">${isToday && 'Today, '}${longDay(date)}</span><span aria-hidden="true">${Number(date.slice(8))}${date.endsWith('-01') && html` <span class="month">${monthName(date)}</span>`}</span></time>`
   if (messages.length === 0) {
     return html`<li class="day${classes}">${name}${isHoliday && html`<span class="hint">Holiday</span>`}</li>`
   }
   const stages = Map.groupBy(messages, stageOf)
-  return html`<li class="day busy${classes}"><a href="${dayAddress(daysAhead, date)}">${name}
+  return html`<li class="day has-reminders${classes}"><a href="${dayAddress(daysAhead, date)}">${name}
 <span class="unseen">: ${plural(messages.length, 'reminder')}</span>
 <span class="total" aria-hidden="true">${messages.length}</span>
 <span class="stages" aria-hidden="true">${STAGES.flatMap((stage) => {
@@ -243,7 +245,7 @@ function renderMessage(
   refusal: PreviewedMessage['refusal'],
 ): Html {
   const { debtorId, debtorName, at, invoices, requiresApproval } = message
-  const isUndecided = message.message?.status === 'awaiting_approval'
+  const isUndecided = message.stored?.status === 'awaiting_approval'
   const time = timesOfDay(timezone)
   return html`<li class="card"><div><span class="stage ${stageOf(message)}">${STAGE_WORDS[stageOf(message)]}</span>
 <strong><a href="/settings/customers/${debtorId}" translate="no">${debtorName}</a></strong>
@@ -252,11 +254,11 @@ ${refusal === null ? requiresApproval && renderApprovalBadge(message) : html`<sp
 <div class="figure">${sumsOf(invoices).map(([currency, amount]) => html`<span class="sum">${renderMoney(amount, currency)}</span>`)}</div></li>`
 }
 
-function renderApprovalBadge({ message }: PreviewedMessage): Html {
-  if (message?.status === 'approved') return html`<span class="badge active">Approved</span>`
-  return message?.status === 'awaiting_approval'
-    ? html`<a class="badge held" href="/settings/approvals/${message.id}">Awaits approval</a>`
-    : html`<span class="badge held">Will need approval</span>`
+function renderApprovalBadge({ stored }: PreviewedMessage): Html {
+  if (stored?.status === 'approved') return html`<span class="badge active">Approved</span>`
+  return stored?.status === 'awaiting_approval'
+    ? html`<a class="badge warning" href="/settings/approvals/${stored.id}">Awaits approval</a>`
+    : html`<span class="badge warning">Will need approval</span>`
 }
 
 function renderInvoices(invoices: PreviewedMessage['invoices']): Html {
@@ -279,12 +281,12 @@ function renderBlocked(blocked: readonly PreviewedMessage[]): Html {
   const byReason = [...Map.groupBy(blocked, ({ refusal }) => refusal?.reason ?? '')].sort(
     ([, a], [, b]) => b.length - a.length,
   )
-  return html`<section aria-labelledby="held"><h2 id="held">Blocked</h2>
+  return html`<section aria-labelledby="blocked"><h2 id="blocked">Blocked</h2>
 ${byReason.map(
   ([
     reason,
     messages,
-  ]) => html`<details class="held"><summary>${plural(messages.length, 'reminder')}: ${reasonWords(reason)}</summary>
+  ]) => html`<details class="blocked"><summary>${plural(messages.length, 'reminder')}: ${reasonWords(reason)}</summary>
 <ul class="messages">${messages.slice(0, SHOWN_MAX).map((message) => renderMessage(message, 'UTC', message.refusal))}</ul>
 ${messages.length > SHOWN_MAX && html`<p class="hint">And ${messages.length - SHOWN_MAX} more.</p>`}</details>`,
 )}</section>`

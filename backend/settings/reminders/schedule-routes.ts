@@ -47,8 +47,8 @@ export const schedulePages: readonly SessionPage[] = [
     },
   },
   {
-    // Settings whose fields were not sent do not change. Because of `omitsUnchangedFields`, a field that still has the
-    // value that the form showed at first counts as not sent.
+    // Settings whose fields were not sent do not change. Because of `ignoresUnchangedFields`, a field that still has
+    // the value that the form showed at first counts as not sent.
     method: EDIT_METHODS,
     path: PATH,
     adminsOnly: ADMINS_ONLY,
@@ -58,7 +58,7 @@ export const schedulePages: readonly SessionPage[] = [
       numbers: LADDER_FIELDS,
       lists: ['holidays'],
       texts: ['chase_from', 'reply_to', 'apply_credit'],
-      omitsUnchangedFields: true,
+      ignoresUnchangedFields: true,
     },
     async handle({ session, fields, actionContext, performAction }) {
       const accountId = session.account.id

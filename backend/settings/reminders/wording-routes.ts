@@ -58,7 +58,7 @@ const KEYS: readonly WordingKey[] = STAGES.flatMap((stage) =>
 
 const EXPECTED: ExpectedFields = {
   texts: [...WORDING_FIELDS, 'invoice'],
-  omitsUnchangedFields: true,
+  ignoresUnchangedFields: true,
 }
 
 /** The units for `combineTexts`: lists of texts that belong together. Here, each text is a unit of its own. */

@@ -67,7 +67,7 @@ export interface ExpectedFields {
    * Whether the form may contain the field `INITIAL_VALUES`. If it does, fields that a person did not change count as
    * not sent. A JSON body must not contain `INITIAL_VALUES`.
    */
-  readonly omitsUnchangedFields?: true
+  readonly ignoresUnchangedFields?: true
   /** Whether the form may contain the field `PASSWORD`. A JSON body must not. */
   readonly acceptsPassword?: boolean
   /** Like `file`, for a binary file. Its content is converted to base64, as in a JSON body. */
@@ -325,7 +325,7 @@ function fieldsOfForm(
   expected: ExpectedFields,
 ): Fields {
   const { texts = [], secrets = [], lists: plainLists = [], numbers = [], rows = {} } = expected
-  const { file, omitsUnchangedFields, acceptsPassword } = expected
+  const { file, ignoresUnchangedFields, acceptsPassword } = expected
   const inRows = Object.entries(rows).flatMap(([name, members]) =>
     membersOfRows(members).map((member) => `${name}/${member}`),
   )
@@ -333,7 +333,7 @@ function fieldsOfForm(
   const single = [
     ...['csrf_token', FORM_USER],
     ...[...texts, ...secrets, ...numbers],
-    ...(omitsUnchangedFields ? [INITIAL_VALUES] : []),
+    ...(ignoresUnchangedFields ? [INITIAL_VALUES] : []),
     ...(acceptsPassword ? [PASSWORD] : []),
   ]
   const values = new Map<string, string[]>()

@@ -101,7 +101,7 @@ export function renderInvoiceStatus(row: InvoiceRow, today: string): Html {
   const isPaid = row.status === 'paid'
   return html`<span class="badge${isPaid && ' active'}">${INVOICE_STATUS_WORDS[row.status]}</span>${
     late > 0 && html` <span class="badge late">${plural(late, 'day')} late</span>`
-  }${row.chasing_blocked_reason === 'disputed' && html` <span class="badge held">Disputed</span>`}`
+  }${row.chasing_blocked_reason === 'disputed' && html` <span class="badge warning">Disputed</span>`}`
 }
 
 /** Returns the reason why no reminder about any invoice reaches the customer; undefined if there is no such reason. */
@@ -152,7 +152,7 @@ export function renderDebtorState(row: DebtorRow, isOwing = true): Html {
   return html`${
     isChased
       ? isReachable && html`<span class="badge active">${CHASING_WORDS.active}</span>`
-      : html`<span class="badge held">${CHASING_WORDS[row.chasing_status]}</span>`
+      : html`<span class="badge warning">${CHASING_WORDS[row.chasing_status]}</span>`
   }${!isReachable && html` <span class="badge${isOwing && ' late'}">${CONTACT_WORDS[row.contactability_email]}</span>`}`
 }
 
@@ -167,7 +167,7 @@ export function renderMessageStatus({ status }: Pick<MessageRow, 'status'>): Htm
     : BAD.includes(status)
       ? ' late'
       : HELD.includes(status)
-        ? ' held'
+        ? ' warning'
         : ''
   return html`<span class="badge${kind}">${MESSAGE_STATUS_WORDS[status]}</span>`
 }

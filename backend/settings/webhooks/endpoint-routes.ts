@@ -153,7 +153,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       path: `${ENDPOINTS_PATH}/{id}`,
       adminsOnly: WEBHOOK_ADMINS_ONLY,
       needsRecentPassword: true,
-      expected: { texts: ['url', 'description'], lists: ['events'], omitsUnchangedFields: true },
+      expected: { texts: ['url', 'description'], lists: ['events'], ignoresUnchangedFields: true },
       async handle({ session, fields, id, actionContext, now, performAction }, { database }) {
         const row = await performAction('webhook_changed', async (tx) => {
           const before = await lockEndpoint(tx, session.account.id, id)

@@ -79,7 +79,7 @@ export function renderEndpointStatus(
   }
   return row.failing_since === null
     ? html`<span class="badge active">Enabled</span>`
-    : html`<span class="badge held">Failing</span> <span class="stamp">first failure ${renderTime(row.failing_since)}</span>`
+    : html`<span class="badge warning">Failing</span> <span class="stamp">first failure ${renderTime(row.failing_since)}</span>`
 }
 
 export const DELIVERY_STATUS_WORDS = {

@@ -28,7 +28,7 @@ t.test('pages show that reminders to a customer without an address are blocked',
     .map(({ refusal }) => refusal.reason)
   t.strictSame([...new Set(reasons)], ['no_contact'])
   const { text } = await admin.page('/settings/reminders')
-  matches(t, text, /<h2 id="held">/)
+  matches(t, text, /<h2 id="blocked">/)
   const list = await admin.page('/settings/invoices?number=INV-000009')
   matches(t, list.text, /Blocked: the customer has no e-mail address/)
 })

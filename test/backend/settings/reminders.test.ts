@@ -368,7 +368,7 @@ t.test('the numbers of planned and blocked reminders lead to these reminders', a
     ]
     t.strictSame(
       anchors.map(([, anchor]) => anchor),
-      ['day-2026-11-26', 'held'],
+      ['day-2026-11-26', 'blocked'],
       query,
     )
     for (const [, anchor] of anchors) matches(t, all.text, containing(`id="${anchor}"`))
@@ -472,7 +472,7 @@ t.test('the preview covers the whole of its last day', async (t) => {
   const { json } = await ada.get('/settings/reminders')
   matches(t, json['data'], [{ at: '2026-12-08T07:00:00.000Z', invoices: [{ id }] }])
   const { text } = await ada.page('/settings/reminders')
-  matches(t, text, /class="day busy"><a href="\/settings\/reminders\?day=2026-12-08#/)
+  matches(t, text, /class="day has-reminders"><a href="\/settings\/reminders\?day=2026-12-08#/)
   matches(t, text, /class="day outside"><time datetime="2026-12-09">/)
   backend.now = new Date('2026-11-25T06:00:00.000Z')
   const tomorrow = await (await logInAdmin()).get('/settings/reminders')
