@@ -47,8 +47,8 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
 }
 
 /**
- * Updates the keys of a batch in one statement. No timestamp is set to an earlier time. Both databases name the columns
- * of `values` `column1` and `column2`.
+ * Updates the keys of a batch in one statement. No timestamp is set to an earlier time. In both databases, the
+ * columns of a `values` list have the names `column1` and `column2`.
  */
 async function advanceTimestamps(
   tx: Transaction,

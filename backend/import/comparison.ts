@@ -12,12 +12,13 @@ import {
 } from './ledger.ts'
 import type { InvoiceRecord, PaymentRecord, ServiceRecords } from './records.ts'
 
-/** A row of the file of which the service does not have the invoice, the payment or both. */
+/** A row of the file whose invoice or payment, or both, are missing at the service. */
 export interface RowWithMissingRecords {
   readonly invoice: LedgerInvoice
   /** The id of the invoice in the service; undefined if the service does not have the invoice. */
   readonly invoiceId: string | undefined
-  readonly paymentMissing: boolean
+  /** False also if a difference prevents the payment. */
+  readonly canRecordPayment: boolean
 }
 
 export interface Difference {
@@ -86,10 +87,10 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
     if (payment?.status === 'recorded') {
       addPaymentRecord(totalsOf(payment.currency).service, payment)
     }
-    const paymentMissing =
+    const canRecordPayment =
       isSettledInFile && payment === undefined && !invoiceDifferences.some(preventsPayment)
-    if (record === undefined || paymentMissing) {
-      rowsWithMissingRecords.push({ invoice, invoiceId: record?.id, paymentMissing })
+    if (record === undefined || canRecordPayment) {
+      rowsWithMissingRecords.push({ invoice, invoiceId: record?.id, canRecordPayment })
     }
   }
   const customersOfMissingInvoices = new Set(
@@ -128,12 +129,12 @@ export function invoiceFinder(
     ids.get(serviceId) ?? externalIds.get(externalId) ?? numbers.get(number)
 }
 
-/** Counts the records that the service does not have. */
+/** Counts the missing records that an import can record. */
 export function countMissing({ missingCustomers, rowsWithMissingRecords }: Comparison) {
   return {
     customers: missingCustomers.length,
     invoices: rowsWithMissingRecords.filter(({ invoiceId }) => invoiceId === undefined).length,
-    payments: rowsWithMissingRecords.filter(({ paymentMissing }) => paymentMissing).length,
+    payments: rowsWithMissingRecords.filter(({ canRecordPayment }) => canRecordPayment).length,
   }
 }
 
@@ -143,8 +144,8 @@ function compareInvoice(
   externalIdsByDebtor: ReadonlyMap<string, string | null>,
 ): Difference[] {
   return differencesIn(invoice, `invoice ${invoice.number}`, [
-    // Another number is reported only for a record that was found by its id. Other records were found by the number, or
-    // by the external id, which imports derive from the number.
+    // A difference of the numbers is reported only for a record that was found by its id. Other records were found by
+    // the number, or by the external id, which imports derive from the number.
     ['number', invoice.number, invoice.serviceId === record.id ? record.number : invoice.number],
     [
       'customer',

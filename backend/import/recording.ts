@@ -52,14 +52,14 @@ export async function recordCustomer(
 export async function createMissingRecords(
   tx: Transaction,
   { account, actionContext, chaseOverdue }: ImportContext,
-  { invoice, invoiceId, paymentMissing }: RowWithMissingRecords,
+  { invoice, invoiceId, canRecordPayment }: RowWithMissingRecords,
 ): Promise<ImportedRecord[]> {
   const { id: accountId, timezone } = account
   const { now, actor } = actionContext
   const today = todayIn(timezone, now)
   const id = invoiceId ?? (await createInvoiceFrom(tx, account, invoice, chaseOverdue, now))
   const created = invoiceId === undefined ? [{ id, kind: 'invoice' } as const] : []
-  if (!paymentMissing) return created
+  if (!canRecordPayment) return created
   const recording: Recording = {
     accountId,
     timezone,

@@ -6,8 +6,8 @@ export interface TextRange {
 
 /**
  * Returns the range of the lower-case texts that begin with the prefix. In contrast to `like`, a condition with a range
- * can always use an index of the column. The range ends before the prefix followed by the last code point of Unicode,
- * which sorts after all others.
+ * can always use an index of the column. The upper limit, which is excluded, is the prefix with U+10FFFF appended: this
+ * last code point of Unicode sorts after all others.
  *
  * Lower-casing turns a sigma at the end of a word into `ς`, and any other sigma into `σ`. A sigma at the end of the
  * prefix is therefore `ς`, although it is `σ` in texts in which the word continues. The range contains the texts with

@@ -1,7 +1,8 @@
 /**
  * Creates and reads unsubscribe links. A link contains an account and an address in encrypted form, so that logs show
- * no address. A link is valid as long as its key is configured. The same account and address have the same link until
- * the first key changes, so that a reminder does not change when it is rendered again.
+ * no address. Several keys can be configured: the first encrypts new links, and a link is valid as long as its key is
+ * configured. An account and an address have the same link until another key becomes the first, so that a reminder does
+ * not change when it is rendered again.
  */
 import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'

@@ -1,13 +1,16 @@
 /**
- * The append-only log of message states. If a message ends without a delivery, the stages that it has taken for its
- * invoices become free, so that another message can use them. If the outcome of an attempt to hand the message over is
- * unknown, the message may have arrived, so it keeps its stages.
+ * The append-only log of message states. Each stage of an invoice, such as `firm`, can be used by one message only (see
+ * `TakenStageRow`). If a message ends without a delivery, another message can use its stages. If the outcome of an
+ * attempt to hand the message over is unknown, the message may have arrived, so it keeps its stages.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 
-/** Statuses in which a message ends without a delivery. The recipient may still have received an earlier attempt. */
+/**
+ * Final statuses without a known delivery. If the outcome of an earlier attempt is unknown, the message may have
+ * arrived nevertheless.
+ */
 const ENDED_WITHOUT_DELIVERY: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
 /**
@@ -43,8 +46,8 @@ export async function recordTransitions(
 }
 
 /**
- * Ends the sending of the messages: releases their leases, schedules no other send check, and frees the stages that the
- * messages have taken for their invoices, so that other messages can use these stages. A message with an attempt whose
+ * Ends the sending of the messages: releases their leases, schedules no other send check, and frees their stages, so
+ * that other messages can use these stages. A message with an attempt whose
  * outcome is unknown may have arrived. It keeps its stages, so that no debtor receives a stage twice.
  */
 async function endSending(tx: Transaction, messageIds: readonly string[]): Promise<void> {

@@ -1,7 +1,7 @@
 /**
- * Reports to the backend what only the gateway knows: the calls with existing keys to which the gateway itself
- * responded, usually with an error, and the rate-limit windows that have changed. The reports are for charts and pages;
- * no decision depends on them.
+ * Reports to the backend what only the gateway knows: the calls to which the gateway itself responded after it had
+ * applied the rate limit, or because the key does not allow the client's address; and the rate-limit windows that have
+ * changed. The reports are for charts and pages; no decision depends on them.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { createId } from '../../shared/contract/id.ts'
@@ -18,8 +18,8 @@ import type { Allowance, RateLimiter } from '../rate-limit/limiter.ts'
 import type { Backends } from '../upstream/backends.ts'
 
 /**
- * One report is sent per interval, with at most 1000 windows. With twenty thousand keys in use, Settings therefore
- * shows windows that are up to a minute old.
+ * One report is sent per interval, with at most 1000 windows. With twenty thousand keys in use, the counts that
+ * Settings shows are therefore up to a minute out of date.
  */
 const REPORT_INTERVAL_MS = 3_000
 /** The maximum number of entries of each kind that wait to be reported. Further entries are dropped. */
@@ -55,7 +55,8 @@ export function createUsageReporter(
 ): UsageReporter {
   // The id is new after each start, so that id and batch number together identify one report.
   const gateway = createId('gtw')
-  const refused = new Map<string, RefusedCalls & { calls: number }>()
+  /** Calls that no backend has counted: rejected calls, and OPTIONS. */
+  const uncounted = new Map<string, RefusedCalls & { calls: number }>()
   const errors = new Map<string, ErrorCount & { calls: number }>()
   let batch = 0
   let rejectedReports = 0
@@ -80,10 +81,10 @@ export function createUsageReporter(
     const hour = now.slice(0, 'YYYY-MM-DDTHH'.length)
     const statusClass = Math.floor(status / 100)
     const name = `${keyId} ${hour} ${statusClass}`
-    const entry = refused.get(name)
+    const entry = uncounted.get(name)
     if (entry !== undefined) entry.calls++
-    else if (refused.size < PENDING_MAX) {
-      refused.set(name, { key_id: keyId, hour, status_class: statusClass, calls: 1 })
+    else if (uncounted.size < PENDING_MAX) {
+      uncounted.set(name, { key_id: keyId, hour, status_class: statusClass, calls: 1 })
     }
   }
 
@@ -96,14 +97,15 @@ export function createUsageReporter(
 
   function nextReport(): UsageReport | undefined {
     const windows = rateLimiter.takeChanged(USAGE_REPORT_ENTRIES_MAX)
-    if (refused.size === 0 && errors.size === 0 && windows.length === 0) return undefined
+    if (uncounted.size === 0 && errors.size === 0 && windows.length === 0) return undefined
     return {
       gateway,
       batch: ++batch,
-      refused: takeFrom(refused).map(([, calls]) => calls),
+      refused: takeFrom(uncounted).map(([, calls]) => calls),
       errors: takeFrom(errors).map(([, calls]) => calls),
-      // `used` can be greater than the limit if the limit of the key was lowered, or if Redis was unavailable or lost a
-      // counter, because the counts of several gateways are then added. Settings shows the limit in these cases.
+      // `used` can exceed the limit if the limit was lowered. It also can if Redis was unavailable or lost a counter:
+      // several gateways then counted separately, and their counts were added. At most the limit is reported, so that
+      // Settings shows e.g. 600 of 600.
       windows: windows.map(({ keyId, used, limit, endsAt }) => {
         return { key_id: keyId, used: Math.min(used, limit), limit, ends_at: endsAt }
       }),

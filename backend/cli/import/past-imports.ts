@@ -44,7 +44,8 @@ export const pastImportCommands: readonly Command[] = [
     options: {
       'dry-run': {
         type: 'boolean',
-        description: 'Only show which records would be taken back and which cannot be.',
+        description:
+          'Change nothing. Show how many records can be taken back, and list those that cannot, with the reasons.',
       },
     },
     async run({ ID, 'dry-run': dryRun }, context) {

@@ -78,12 +78,12 @@ export async function postMissing(options: PostingOptions): Promise<ImportOutcom
     const id = await post('debtors', `customer ${customer.id}`, debtorBodyOf(customer))
     if (id === undefined) rejectedCustomers.add(customer.externalId)
   })
-  await inParallel(rows, concurrency, async ({ invoice, invoiceId, paymentMissing }) => {
+  await inParallel(rows, concurrency, async ({ invoice, invoiceId, canRecordPayment }) => {
     // The invoices of a rejected customer are not sent. Only the rejection of the customer is reported.
     if (rejectedCustomers.has(invoice.customerExternalId)) return
     const name = `line ${invoice.line}, invoice ${invoice.number}`
     const id = invoiceId ?? (await post('invoices', name, invoiceBodyOf(invoice, chaseOverdue)))
-    if (id === undefined || !paymentMissing) return
+    if (id === undefined || !canRecordPayment) return
     await post('payments', `${name}, its payment`, paymentBodyOf(invoice, id))
   })
   return outcome

@@ -24,7 +24,7 @@ export interface DebtorRow {
   contactability_email: 'ok' | 'missing' | 'bounced' | 'complained' | 'unsubscribed'
   chasing_status: 'active' | 'paused' | 'stopped'
   chasing_reason: string | null
-  /** When a pause ends; null: when a person resumes the debtor. */
+  /** When a pause ends by itself; null without a pause, or if the pause lasts until a person ends it. */
   chasing_until: string | null
   /** JSON object: the debtor's own ladder (how many days past due each stage is sent); null: the account's. */
   ladder: string | null

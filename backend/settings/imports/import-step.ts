@@ -101,14 +101,14 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
     )
   }
   for (const row of before.comparison.rowsWithMissingRecords) {
-    const { invoice, invoiceId, paymentMissing } = row
+    const { invoice, invoiceId, canRecordPayment } = row
     const record = `Line ${invoice.line}, invoice ${invoice.number}`
     const isNew = invoiceId === undefined
     await step.run(
       isNew ? 'invoices' : 'payments',
       record,
       (tx) => createMissingRecords(tx, importContext, row),
-      isNew && paymentMissing ? 'payments' : undefined,
+      isNew && canRecordPayment ? 'payments' : undefined,
     )
   }
   const after = await compareFile(database, account.id, ledger)

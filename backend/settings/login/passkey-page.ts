@@ -86,7 +86,7 @@ export function renderRenamePasskey(
     title: `Rename ${passkey.name}`,
     section: SECTION,
     back: BACK,
-    consequences: html`<p>The name is shown only on these pages and in the audit log. The name on your device does not change.</p>`,
+    consequences: html`<p>The name is shown on these pages, in the audit log and in mails to you about the passkey. The name on your device does not change.</p>`,
     action: `/settings/passkeys/${passkey.id}/rename`,
     button: 'Rename',
     problem,
@@ -99,7 +99,7 @@ ${renderFieldFaults(problem, 'name')}`,
 export function renderRemovePasskey(
   frame: Frame,
   passkey: PasskeyRow,
-  isOnlyFactor: boolean,
+  isOnlySecondFactor: boolean,
 ): Html {
   return renderConfirmPage(frame, {
     title: `Remove ${passkey.name}?`,
@@ -108,7 +108,7 @@ export function renderRemovePasskey(
     consequences: html`<p>Afterwards, this passkey can no longer be used to log in. Also delete it on your device, which does not notice
 that the passkey was removed here.</p>
 ${
-  isOnlyFactor &&
+  isOnlySecondFactor &&
   html`<p><strong>This is your only second factor.</strong> You will log in with your password alone, and your recovery codes will no
 longer work.</p>`
 }`,

@@ -149,8 +149,8 @@ export const passkeyPages: readonly SessionPage[] = [
     async handle({ session, id }, { database }) {
       const passkeys = await listPasskeys(database.read, session.user.id)
       const passkey = await getPasskey(database.read, session.user.id, id)
-      const isOnlyFactor = passkeys.length === 1 && !session.user.hasApp
-      return { page: (frame) => renderRemovePasskey(frame, passkey, isOnlyFactor) }
+      const isOnlySecondFactor = passkeys.length === 1 && !session.user.hasApp
+      return { page: (frame) => renderRemovePasskey(frame, passkey, isOnlySecondFactor) }
     },
   },
   {
