@@ -10,7 +10,7 @@ export function renderHelp(commands: readonly Command[]): string {
     'All commands but “import” read from the environment: DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER;',
     'the command “reminders run” also reads REHEARSAL, SMTP_URL, MAIL_FROM, BASE_URL, SECRET_BOX_KEY, MAIL_INBOUND_SECRET.',
     'Settings that are not in the environment are read from $DATA_DIR/secrets.env.',
-    'The command “import” reads only RECEIVABLES_API_KEY, and only from the environment.',
+    'The command “import” reads none of these, only RECEIVABLES_API_KEY from the environment, unless --key-file is given.',
     'Exit codes: 0 after success, 1 after a rejection or failure, 2 if arguments or options are wrong.',
   ].join('\n')
 }

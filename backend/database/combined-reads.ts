@@ -1,6 +1,6 @@
 /**
- * Reads with the same SQL text that are sent to the database together, and that return rows as JSON. The query of reads
- * with equal parameters runs only once.
+ * Helpers for combining several waiting reads that have the same SQL text into one statement. Among these, reads with
+ * equal parameters run once and share the result. `compileRow` builds the rows of statements whose result is JSON.
  */
 
 type Parameters = readonly unknown[]
@@ -47,8 +47,8 @@ export function countCombinable(
  * Compiles a function that builds a row object from the values of its columns, which were parsed from JSON. A loop that
  * adds one column after another would take ten times as long, and longer than parsing the JSON.
  *
- * `expressionOf` returns the JavaScript of a column's value: `values` is the function's first parameter and `index` its
- * second.
+ * `expressionOf` returns the JavaScript expression for a column's value. It may use the parameters of the compiled
+ * function: `values`, which are those of one row or of many, and `index`, the number of the row in the second case.
  */
 export function compileRow<Values>(
   columns: readonly string[],

@@ -4,8 +4,8 @@ import { type ContractDocument, listOf, type Members, membersOf, textOf } from '
 import { renderMarkdown } from './markup/markdown.ts'
 
 /**
- * Whether a named schema has its own section in the reference. Objects and enumerations have one, unless their name
- * begins with `Nullable`: such a schema is shown like an unnamed schema.
+ * Whether a named schema has its own section in the reference. Objects with named fields and enumerations have one,
+ * unless their name begins with `Nullable`: such a schema is shown like an unnamed schema.
  */
 export function hasSection(document: ContractDocument, name: string): boolean {
   const schema = document.schemas.get(name)

@@ -12,7 +12,7 @@ import { openFilesMax } from '../../shared/process/open-files.ts'
 const OWN_FILES = 200
 /** The lowest limit on the connections of gateways, even if fewer files may be open. */
 const CONNECTIONS_MIN = 10
-/** How long after the last refusal the health check reports that connections are refused. */
+/** After a refusal, the health check reports for this long that connections are refused. */
 const REPORTED_MS = 10_000
 
 export interface ConnectionLimit {

@@ -1,4 +1,4 @@
-/** Converts the ids of a file to external ids and back. */
+/** Converts the ids of invoices and customers in an imported file to external ids, and back. */
 
 /**
  * Percent-encodes spaces, which external ids cannot contain. "%" is encoded too, so that different ids remain

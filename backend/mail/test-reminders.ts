@@ -1,6 +1,6 @@
 /**
- * Sends a user a test mail, which shows a reminder as a customer would receive it. The mail is recorded as a notice,
- * because it is for a user.
+ * Records a test mail, which shows a user a reminder as a customer would receive it. It is a notice (a mail to a user,
+ * see `notices.ts`), not a reminder: the outbox sends it after the commit.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'

@@ -1,8 +1,8 @@
 /** A range of amounts in major units, as people enter it, e.g. from 1000 to 2500.50. It applies to every currency. */
 import { currencyExponent } from './money.ts'
 
+/** Both limits are inclusive, and are decimal numbers as text (see `isDecimal`). */
 export interface AmountRange {
-  /** A decimal number as text (see `isDecimal`), like `max`. Both limits are inclusive. */
   readonly min: string | undefined
   readonly max: string | undefined
 }

@@ -1,8 +1,9 @@
 /**
  * Changes what the recipients, texts or times of reminders depend on: wording, sender, logo, how to pay, the account's
  * profile and the details of a debtor. Each change applies to reminders that are written later. Messages that await
- * approval are rescheduled: their texts are then written again, so that a person approves the current text. If a time
- * zone changes, messages that are ready to send are also rescheduled.
+ * approval become due now: the send check then writes their texts again, so that a person approves the current text. If
+ * a time zone changes, messages that are ready to send also become due now, so that the send check decides on their
+ * time again.
  */
 
 import { type SqlBool, sql } from 'kysely'

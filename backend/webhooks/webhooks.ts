@@ -1,4 +1,4 @@
-/** Creates the services for webhooks that pages of Settings use, and the delivery worker. */
+/** Creates what the pages of Settings need for webhooks, and the delivery worker. */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 import type { AttemptDeps } from './attempt.ts'
@@ -9,7 +9,7 @@ import { createSecretBox } from './secret-box.ts'
 import { createSender, type SenderOptions } from './sender.ts'
 import { isLoopbackHost } from './target-url.ts'
 
-/** The dependencies of endpoints and test events. */
+/** What the pages of Settings need to manage endpoints and to send test events. */
 export interface WebhookServices extends AttemptDeps, EndpointDeps {}
 
 export interface Webhooks {

@@ -34,7 +34,7 @@ const RETRY_FAILED_MS = 10 * 60_000
 const UNAVAILABLE_RETRY_MS = 10_000
 
 /**
- * A server that does not relay mail to this many recipients in one round, and accepts no mail in between, is treated as
+ * If the server denies relaying for this many messages of a round, without accepting one in between, it is treated as
  * unavailable.
  */
 const DENIED_MAX = 3
@@ -128,7 +128,8 @@ export async function sendRound(
       const result = await sendOne(deps, id)
       if (result?.outcome === 'accepted') denied = 0
       if (result?.outcome !== 'abandoned') continue
-      // With `isDenied`, the server may still relay mail to other recipients. Otherwise, it accepts no mail now.
+      // With `isDenied`, the server may still relay mail to other recipients. Any other reason, e.g. that the server is
+      // unavailable, probably affects every mail.
       if (result.isDenied) denied++
       if (!result.isDenied || denied >= DENIED_MAX) isUnavailable = true
     }
@@ -158,8 +159,10 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | und
   } catch (error) {
     // The message is not lost: it is still due or, after the send check's commit, will be due when its lease expires.
     log.error(
-      { err: error, message: id, send_check_passed: handOver !== undefined },
-      'reminder failed',
+      { err: error, message: id },
+      handOver === undefined
+        ? 'the send check of a reminder failed'
+        : 'a reminder may have been sent, but the result was not recorded',
     )
     if (handOver === undefined) await postponeFailed(deps, id).catch(() => {})
     return undefined
