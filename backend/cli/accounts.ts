@@ -67,7 +67,7 @@ export const accountCommands: readonly Command[] = [
             status: account.status,
             timezone: account.timezone,
             currency: account.default_currency,
-            scopes: renderAllowance(account),
+            scopes: renderScopeAllowance(account),
           })),
         ),
       }
@@ -205,7 +205,7 @@ function represent(account: AccountRow) {
   }
 }
 
-function renderAllowance(account: AccountRow): string {
+function renderScopeAllowance(account: AccountRow): string {
   const scopes = allowanceOf(account)
   if (scopes === null) return 'all'
   return scopes.length === 0 ? 'none' : scopes.join(',')

@@ -94,7 +94,7 @@ async function findResumePoint(from: Database, to: Database, shape: TableShape) 
   const expected = last === undefined ? 0 : await count(from, shape, last)
   if (done !== expected) {
     throw new Error(
-      `The target has ${done} records in ${shape.name} where the source has ${expected} up to the last record of the target. Copy to an empty database.`,
+      `In ${shape.name}, the target has ${done} records, but the source has ${expected} up to the target's last record. Copy to an empty database.`,
     )
   }
   return { last, done, total: await count(from, shape) }

@@ -42,7 +42,7 @@ ${heading(2, 'events', 'Events')}
 of each sample with the body exactly as shown and the secret <code>${SAMPLE_SECRET}</code>.</p>
 ${document.events.map((event) => renderEvent(document, event, heading))}
 ${heading(2, 'objects', 'Objects')}
-<p>A response always has every field, with <code>null</code> where there is no value.</p>
+<p>A successful response always has every field, with <code>null</code> where there is no value. An error has only the members that belong to its code.</p>
 ${[...document.schemas]
   .filter(([name]) => hasSection(document, name))
   .map(

@@ -34,7 +34,7 @@ function renderFields(document: ContractDocument, schema: Members, id: string): 
 }
 
 function fieldsOf(document: ContractDocument, schema: Members, prefix: string, id: string): Html[] {
-  // Only fields of requests are marked as required, because in a response every field is present. Only the schemas of
+  // Only fields of requests are marked as required, because a successful response has every field. Only the schemas of
   // requests have `additionalProperties: false`.
   const required = schema['additionalProperties'] === false ? listOf(schema['required']) : []
   return Object.entries(membersOf(schema['properties'])).flatMap(([name, value]) => {

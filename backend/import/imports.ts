@@ -18,13 +18,13 @@ export interface PlannedCounts {
 
 /**
  * Stores the import unless it exists already: each request of an import may be the first one that arrives. Also writes
- * an audit entry with the file and the counts in `remains`. A large import takes several requests, of which only the
+ * an audit entry with the file and the counts in `remaining`. A large import takes several requests, of which only the
  * first writes an entry.
  */
 export async function startImport(
   tx: Transaction,
   { id, accountId, fileName }: { id: string; accountId: string; fileName: string },
-  remains: PlannedCounts,
+  remaining: PlannedCounts,
   actionContext: ActionContext,
 ): Promise<void> {
   const { actor, now } = actionContext
@@ -35,7 +35,7 @@ export async function startImport(
     .values({ id, ...row, created_at: now.toISOString() })
     .onConflict((conflict) => conflict.column('id').doNothing())
     .execute()
-  const detail = { file: fileName, ...remains }
+  const detail = { file: fileName, ...remaining }
   const entry = { accountId, action: 'ledger.imported', subjectId: id, detail } as const
   if (!(await isContinued(tx, entry, actionContext))) await recordAudit(tx, actionContext, entry)
 }
@@ -49,7 +49,8 @@ interface ImportEntry {
 
 /**
  * Whether the records that remain belong to an import that has an entry already: the last entry has the same actor and
- * file, and the records that the import has stored, plus those that remain, are no more than all entries count. Scripts
+ * file, and the number of records that the import has stored, plus the number that remain, is at most the sum of the
+ * counts in all its entries. Scripts
  * choose the id of an import, and could therefore send another file with the same id.
  */
 async function isContinued(

@@ -604,7 +604,7 @@ export type Metadata = Record<string, string>
 
 /** Who made the change. */
 export type Actor = {
-  /** An API key, a person in the product, an operator of the service, or the service itself. */
+  /** An API key, a person in Settings, an operator of the service, or the service itself. */
   type: 'api_key' | 'user' | 'operator' | 'system'
   /** The id of the key or of the person. */
   id: string | null
@@ -690,7 +690,7 @@ export type DebtorCreate = {
   /** The language of reminders, as a BCP 47 tag. */
   language?: string | null
   /**
-   * The currency of new invoices in the product, ISO 4217 alpha-3. Invoices created by this API have a
+   * The currency of new invoices in Settings, ISO 4217 alpha-3. Invoices created by this API have a
    * currency of their own.
    */
   currency?: string | null
@@ -1052,11 +1052,11 @@ export type Payment = {
   method: PaymentMethod
   /** The payer's reference. */
   reference: string | null
-  /** Payments can only be reversed in the product. */
+  /** Payments can only be reversed in Settings. */
   status: 'recorded' | 'reversed'
   /** The idempotency key with which the payment was recorded; null if it was not recorded by this API. */
   idempotency_key: string | null
-  /** Whether the payment was recorded by this API, in the product, or by an import. */
+  /** Whether the payment was recorded by this API, in Settings, or by an import. */
   source: 'api' | 'app' | 'import'
   recorded_by: Actor
   effects: PaymentEffects
@@ -1163,8 +1163,8 @@ export type Message = {
   /** The decimals of `currency`. */
   currency_exponent: number | null
   /**
-   * How many days the oldest invoice of the message was past due when the text of the message was written.
-   * Before that, the number of days when the message was created.
+   * How many days the oldest invoice of the message was past due: when the message was created or, once its
+   * text has been written, when it was written.
    */
   days_past_due: number | null
   /** What the mail provider reported. */
@@ -1310,7 +1310,7 @@ export type DebtorEvent = {
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** The object that changed. */
+  /** The object that the event is about, with its previous values and its revision. */
   data: {
     object: Debtor
     previous: Previous
@@ -1327,7 +1327,7 @@ export type InvoiceEvent = {
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** The object that changed. */
+  /** The object that the event is about, with its previous values and its revision. */
   data: {
     object: Invoice
     previous: Previous
@@ -1344,7 +1344,7 @@ export type PaymentEvent = {
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** The object that changed. */
+  /** The object that the event is about, with its previous values and its revision. */
   data: {
     object: Payment
     previous: Previous
@@ -1361,7 +1361,7 @@ export type MessageEvent = {
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** The object that changed. */
+  /** The object that the event is about, with its previous values and its revision. */
   data: {
     object: Message
     previous: Previous
@@ -1378,7 +1378,7 @@ export type AccountEvent = {
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** The object that changed. */
+  /** The object that the event is about, with its previous values and its revision. */
   data: {
     object: Account
     previous: Previous
@@ -1395,7 +1395,7 @@ export type KillSwitchEvent = {
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** The object that changed. */
+  /** The object that the event is about, with its previous values and its revision. */
   data: {
     object: KillSwitch
     previous: Previous
@@ -1412,7 +1412,7 @@ export type ApiKeyEvent = {
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** The object that changed. */
+  /** The object that the event is about, with its previous values and its revision. */
   data: {
     object: ApiKey
     previous: Previous
@@ -1429,7 +1429,7 @@ export type TestEvent = {
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** The object that changed. */
+  /** The object that the event is about, with its previous values and its revision. */
   data: {
     object: WebhookTest
     previous: Previous
@@ -1441,7 +1441,7 @@ export type TestEvent = {
  * The version of the object: 1 when it is created, and one more with each change. Of two versions of an
  * object, keep the one with the higher revision, wherever you received them. An event has the revision of
  * its object. Several events can have the same revision, because one change can cause several events, and
- * `invoice.overdue` is not a change.
+ * because `invoice.overdue` does not raise the revision: only the date has changed.
  */
 export type Revision = number
 

@@ -18,8 +18,8 @@ export interface BodyLimits {
   /** A longer body is rejected as too large. */
   readonly bytesMax: number
   /**
-   * How many bytes are forwarded. The rest of a body that is not too large is dropped: the backend needs only the start
-   * of a long mail.
+   * How many bytes are forwarded; the rest is dropped. Less than `bytesMax` only for incoming mails, which the mail
+   * server posts: the backend needs only the start of a long mail.
    */
   readonly keptBytesMax: number
 }

@@ -67,7 +67,7 @@ export function createLogger(processName: string, level: LogLevel): Logger {
 
 /**
  * Returns the same log without redaction, for lines whose fields are fixed and contain no secret. Redaction
- * would take 34 µs for each call; the line itself takes 6 µs.
+ * would take 34 µs for each call, although serializing the line takes only 6 µs.
  */
 export function withoutRedaction(log: Logger): Logger {
   return log.child({}, { redact: [] })

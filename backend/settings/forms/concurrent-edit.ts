@@ -13,10 +13,10 @@ const QUOTED_MAX = 200
  * Returns the texts to store. A unit is a list of texts that belong together, such as those of a bank account. If the
  * form does not change a unit, all texts of the unit keep their stored values. A request without the field
  * `INITIAL_VALUES`, such as a JSON request, replaces all stored texts: a text that was not sent becomes empty. If both
- * persons have changed the same unit, each text that the other person has changed to something other than the form
- * contains is a conflict. If there are conflicts, throws `validation_failed` with an error for each. If there are none,
- * the texts of the form are stored. After an error, the form is shown again with the entered texts. Its hidden field
- * now contains the texts that are stored now, so that sending the form again replaces these.
+ * have changed the same unit, a text of the unit is a conflict if the other person has changed it and the form contains
+ * a different text. If there are conflicts, throws `validation_failed` with an error for each. If there are none, the
+ * texts of the form are stored. After an error, the form is shown again with the entered texts. Its hidden field now
+ * contains the texts that are stored now, so that sending the form again replaces these.
  */
 export function combineTexts<Name extends string>(
   fields: Fields,

@@ -47,7 +47,7 @@ ${active.next !== null && renderNext(PATH, { status: 'active', limit, cursor: ac
 ${status === 'active' ? undefined : renderEnded(view)}
 ${status !== undefined && html`<p class="back"><a href="${PATH}">All keys</a></p>`}
 </section>
-${renderAllowanceCard(session, isAdmin)}
+${renderScopeAllowanceCard(session, isAdmin)}
 <section aria-labelledby="webhooks-title">
 <div class="heading"><h2 id="webhooks-title">Webhook endpoints</h2>
 <span class="row"><a class="button" href="/settings/webhook-deliveries">Delivery log</a>
@@ -132,11 +132,11 @@ data-warning="${revocationWarning(row, now)}">Revoke<span class="unseen"> ${row.
  */
 export function revocationWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null
-    ? 'This key has not been used, unless in the last few seconds. Further calls will fail immediately.'
+    ? 'No use of this key is recorded; a use in the last few seconds may not be recorded yet. Further calls will fail immediately.'
     : `This key was used ${agoWords(last_used_at, now)}. Further calls will fail immediately.`
 }
 
-function renderAllowanceCard({ account }: Session, isAdmin: boolean): Html {
+function renderScopeAllowanceCard({ account }: Session, isAdmin: boolean): Html {
   const allowed = allowedScopes(account.scopeAllowance)
   return html`<section class="card" aria-labelledby="allowance-title">
 <div class="heading"><h2 id="allowance-title">Account-wide permissions</h2>

@@ -29,7 +29,6 @@ import {
 import type { Frame, Response } from '../shell/response.ts'
 import { READ_SCOPES } from '../shell/words.ts'
 import { readEndpointsWithAttempts } from '../webhooks/endpoint-attempts.ts'
-import { listScopeLosses, renderAllowance, renderScopeLosses } from './allowance-page.ts'
 import { NAME_IN_USE, renderIssueForm } from './issue-page.ts'
 import { renderKey } from './key-page.ts'
 import { getKey, recordSubmission } from './key-records.ts'
@@ -38,6 +37,7 @@ import { type KeysPage, renderKeys } from './keys-page.ts'
 import { RESTRICTION_FIELDS, readAddresses, readExpiry } from './restriction-fields.ts'
 import { renderReveal } from './reveal-page.ts'
 import { renderRevoke } from './revoke-page.ts'
+import { listScopeLosses, renderScopeAllowance, renderScopeLosses } from './scope-allowance-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can issue or revoke API keys.'
 
@@ -260,7 +260,7 @@ export const scopeAllowancePages: readonly SessionPage[] = [
       const rows = await listApiKeys(database.read, session.account.id)
       return {
         json: { scopes },
-        page: (frame) => renderAllowance(frame, { session, scopes, rows, now }),
+        page: (frame) => renderScopeAllowance(frame, { session, scopes, rows, now }),
       }
     },
   },

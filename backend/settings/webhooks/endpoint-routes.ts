@@ -306,8 +306,8 @@ function renderForm(
 }
 
 /**
- * Defines an action that changes the endpoint and then shows the endpoint's page. `undoneBy.action` undoes the action
- * if the endpoint was in the state `undoneBy.from` before.
+ * Defines an action that changes the endpoint and then shows the endpoint's page. If the endpoint was in the state
+ * `undoneBy.from` before, the message after the action offers to undo it with `undoneBy.action`.
  */
 function changeAction(
   action: string,

@@ -12,7 +12,7 @@ import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural, SCOPE_GROUPS, SCOPE_WORDS, timeAgoExact } from '../shell/words.ts'
 
-interface AllowanceView {
+interface ScopeAllowanceView {
   readonly session: Session
   /** The scopes that the account allows now. */
   readonly scopes: readonly Scope[]
@@ -20,7 +20,7 @@ interface AllowanceView {
   readonly now: Date
 }
 
-export function renderAllowance(frame: Frame, view: AllowanceView): Html {
+export function renderScopeAllowance(frame: Frame, view: ScopeAllowanceView): Html {
   const isAdmin = view.session.user.role === 'admin'
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
 <h1>Account-wide permissions</h1>
@@ -49,7 +49,7 @@ ${
   })
 }
 
-function renderChoice(scope: Scope, { scopes, rows, now }: AllowanceView): Html {
+function renderChoice(scope: Scope, { scopes, rows, now }: ScopeAllowanceView): Html {
   const holderCount = rows.filter(
     (row) => keyStatus(row, now) === 'active' && readScopes(row.granted_scopes).includes(scope),
   ).length
