@@ -31,7 +31,7 @@ t.test('the page that revokes a key shows a call that was made just now', async 
   // Regression: the page said "never used" for up to four seconds after a call.
   const key = await backend.issueKey(account.id, { name: 'Till' })
   const before = await ada.page(`${PATH}/${key.row.id}/revoke`)
-  matches(t, before.text, /This key has not been used/)
+  matches(t, before.text, /No use of this key is recorded/)
   t.equal((await backend.call(key, 'GET', '/api/v1/me')).status, 200)
   const { text } = await ada.page(`${PATH}/${key.row.id}/revoke`)
   matches(t, text, /This key was used just now/)
