@@ -9,7 +9,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { keyReused, type Recorded } from '../idempotency/idempotency.ts'
-import { validateBody, withoutExcessItems } from '../validation/body.ts'
+import { shortenHugeLists, validateBody } from '../validation/body.ts'
 import { canonicalJson, type JsonObject, parseJsonObject } from '../validation/json.ts'
 import type { Caller } from './caller.ts'
 import type { Call, Operation, Response } from './operation.ts'
@@ -67,9 +67,9 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
       const fingerprint = key === undefined ? undefined : fingerprintOf(operationId, sent)
       const context = { caller: call.caller, now: call.now, idempotencyKey: key, fingerprint }
       const prepare = () => {
-        // `withoutExcessItems` limits the time of the validation. It shortens lists that are too long, but never so far
+        // `shortenHugeLists` limits the time of the validation. It shortens lists that are too long, but never so far
         // that they become valid.
-        const body = validateBody(options.body, withoutExcessItems(sent), today)
+        const body = validateBody(options.body, shortenHugeLists(sent), today)
         return async (tx: Transaction) => recordedOf(await options.create(tx, context, body))
       }
       if (key === undefined || fingerprint === undefined) {

@@ -161,7 +161,7 @@ async function recordSamplePayment(
       amount: paidAmount,
       currency,
       allowOverpayment: false,
-      ignoresApplyCredit: false,
+      keepsRestOnAccount: false,
       receivedOn: addDays(todayIn(account.timezone, now), -paidDaysAgo),
       method: 'bank_transfer',
       reference: invoice.number,

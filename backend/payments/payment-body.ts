@@ -72,7 +72,7 @@ export function newPayment(body: PaymentBody): NewPayment {
     currency: body.currency,
     allowOverpayment: body.allow_overpayment ?? false,
     // The account's setting `apply_credit` decides about money that the payment does not allocate.
-    ignoresApplyCredit: false,
+    keepsRestOnAccount: false,
     receivedOn: body.received_on ?? null,
     method: body.method ?? 'other',
     // An empty text is stored as null.

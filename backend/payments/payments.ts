@@ -49,7 +49,7 @@ export interface NewPayment {
    * Whether the part that the target does not allocate stays on account, whatever the account's setting `apply_credit`
    * is. Otherwise, this setting decides.
    */
-  readonly ignoresApplyCredit: boolean
+  readonly keepsRestOnAccount: boolean
   /** If it is null, the current date applies. */
   readonly receivedOn: string | null
   readonly method: PaymentRow['method']
@@ -89,7 +89,7 @@ export async function recordPayment(
   // setting `apply_credit`. `recordEvent` needs the endpoints.
   const [{ debtorId, shares: requested, unsent }, applyCredit] = await together([
     readRequestedShares(tx, accountId, input, now),
-    input.target.kind === 'debtor' && !input.ignoresApplyCredit
+    input.target.kind === 'debtor' && !input.keepsRestOnAccount
       ? readApplyCredit(tx, accountId)
       : undefined,
     prefetchEndpoints(tx, accountId),
@@ -241,11 +241,11 @@ async function readRequestedShares(
 async function allocateRest(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
-  { amount, currency, ignoresApplyCredit }: NewPayment,
+  { amount, currency, keepsRestOnAccount }: NewPayment,
   shares: readonly Share[],
   applyCredit: ApplyCredit | undefined,
 ): Promise<readonly Share[]> {
-  if (ignoresApplyCredit) return shares
+  if (keepsRestOnAccount) return shares
   if (shares.reduce((rest, share) => rest - share.amount, amount) === 0) return shares
   if ((applyCredit ?? (await readApplyCredit(tx, accountId))) === 'manual') return shares
   const open = await listOpenInvoices(tx, accountId, id, currency, {

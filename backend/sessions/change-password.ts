@@ -21,7 +21,8 @@ export async function changePassword(
 ): Promise<string> {
   const { now } = actionContext
   await lockUser(tx, user.id)
-  // Hashing can take seconds. A password that was reset meanwhile, which ended the session, must not be replaced.
+  // Hashing can take seconds. If the password was reset meanwhile, the reset has ended this session, and the new
+  // password must stay.
   if ((await findSession(tx, session.token, now)) === undefined) throw sessionEnded()
   await setPasswordHash(tx, user.id, passwordHash, now)
   await endPasswordResets(tx, user.id, now)

@@ -43,7 +43,7 @@ export function object<T>(fields: { readonly [K in keyof T]-?: Schema }): Object
 const ITEMS_MAX = 200
 
 export function list(item: Schema, { max }: { max: number }): Schema {
-  assert(max <= ITEMS_MAX, 'withoutExcessItems would make a too long list valid')
+  assert(max <= ITEMS_MAX, 'shortenHugeLists would shorten a list that is too long to a valid one')
   return joi.array().items(item).min(1).max(max)
 }
 
@@ -87,9 +87,10 @@ const SAME_NAME = new Rejection('conflicting_field', 'has the same name as anoth
 /**
  * Shortens each member of the body that is an array and too long for any `list`: joi would validate all its items,
  * which takes a quarter of a second for 10,000 items. A shortened array still has too many items, so every `list`
- * rejects it. Another schema might accept the shortened array, so the schema of each such member must be a `list`.
+ * rejects it. Every member that can be an array must therefore be declared with `list`: another schema might accept the
+ * shortened array.
  */
-export function withoutExcessItems(body: JsonObject): JsonObject {
+export function shortenHugeLists(body: JsonObject): JsonObject {
   const isTooLong = (value: unknown) => Array.isArray(value) && value.length > ITEMS_MAX
   if (!Object.values(body).some(isTooLong)) return body
   const members = Object.entries(body).map(([name, value]) =>

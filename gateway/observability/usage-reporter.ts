@@ -1,7 +1,7 @@
 /**
- * Reports to the backend what only the gateway knows: the calls to which the gateway itself responded after it had
- * applied the rate limit, or because the key does not allow the client's address; and the rate-limit windows that have
- * changed. The reports are for charts and pages; no decision depends on them.
+ * Reports to the backend what only the gateway knows: the calls to which the gateway itself responded, if the rate
+ * limit was applied to them or if they came from an address that the key does not allow, and the rate-limit windows
+ * that have changed. The reports are for charts and pages; no decision depends on them.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { createId } from '../../shared/contract/id.ts'
@@ -104,8 +104,8 @@ export function createUsageReporter(
       refused: takeFrom(uncounted).map(([, calls]) => calls),
       errors: takeFrom(errors).map(([, calls]) => calls),
       // `used` can exceed the limit if the limit was lowered. It also can if Redis was unavailable or lost a counter:
-      // several gateways then counted separately, and their counts were added. At most the limit is reported, so that
-      // Settings shows e.g. 600 of 600.
+      // several gateways then counted separately, and their counts were added. The reported `used` is capped at the
+      // limit, so that Settings shows e.g. 600 of 600.
       windows: windows.map(({ keyId, used, limit, endsAt }) => {
         return { key_id: keyId, used: Math.min(used, limit), limit, ends_at: endsAt }
       }),

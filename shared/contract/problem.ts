@@ -1,7 +1,7 @@
 /**
- * The catalog of problems (RFC 9457) of both processes. A request is rejected by throwing a `Problem`, which
- * one module of each process renders. Clients branch on `code`, which never changes; `detail` is for people and
- * may change.
+ * The catalog of problems (RFC 9457) of both processes. A request is rejected with a `Problem`, which is usually
+ * thrown, and which one module of each process renders. Clients branch on `code`, which never changes; `detail` is for
+ * people and may change.
  */
 
 interface ProblemType {
@@ -90,11 +90,11 @@ export const SETTINGS_PROBLEM_TYPES = {
   invoice_state_conflict: final(409, 'Invoice state conflict'),
   payment_already_reversed: final(409, 'Payment already reversed'),
   address_suppressed: final(409, 'Address suppressed'),
-  approval_decided: final(409, 'Approval decided'),
+  approval_decided: final(409, 'Approval already decided'),
   approval_outdated: final(409, 'Approval outdated'),
   too_many_webhook_endpoints: final(409, 'Too many webhook endpoints'),
   webhook_endpoint_disabled: final(409, 'Webhook endpoint disabled'),
-  webhook_secret_overlap: final(409, 'Webhook secrets overlap'),
+  webhook_secret_overlap: final(409, 'Previous webhook secret still in use'),
   invalid_invitation: final(422, 'Invalid invitation'),
   invalid_password_reset: final(422, 'Invalid link'),
   too_many_logins: transient(429, 'Too many logins'),

@@ -88,7 +88,7 @@ function pay(database: OpenDatabase, accountId: string, invoiceId: string, waits
             amount: 1,
             currency: 'EUR',
             allowOverpayment: false,
-            ignoresApplyCredit: false,
+            keepsRestOnAccount: false,
             receivedOn: null,
             method: 'bank_transfer',
             reference: null,

@@ -160,7 +160,7 @@ ${invoice && html`<p class="lead">Only payments of invoice <a href="/settings/in
 ${search.debtorId && html`<input type="hidden" name="debtor_id" value="${search.debtorId}">`}
 ${search.invoiceId && html`<input type="hidden" name="invoice_id" value="${search.invoiceId}">`}
 <span class="row"><label for="reference">Reference</label> <input id="reference" name="reference" value="${filters['reference']}" maxlength="200" class="short"></span>
-<span class="row"><label for="received_since">Received from</label> <input id="received_since" name="received_since" type="date" value="${filters['received_since']}"></span>
+<span class="row"><label for="received_since">Date received: from</label> <input id="received_since" name="received_since" type="date" value="${filters['received_since']}"></span>
 <span class="row"><label for="received_until">to</label> <input id="received_until" name="received_until" type="date" value="${filters['received_until']}"></span>
 ${renderAmountFields(filters)}
 <span class="row"><label for="status">Status</label> <select id="status" name="status">${renderOption('', 'All', filters['status'])}${renderOption('recorded', 'Recorded', filters['status'])}${renderOption('reversed', 'Reversed', filters['status'])}</select></span>

@@ -185,7 +185,7 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
     allowOverpayment: undefined,
     // The form promises that the unallocated part of the payment stays on account, whatever the account's setting
     // `apply_credit` is. If `put_to` is omitted, which only scripts can do, this setting decides.
-    ignoresApplyCredit: fields.text('put_to') !== '',
+    keepsRestOnAccount: fields.text('put_to') !== '',
     ...(allocationMode === 'oldest_first' && { target }),
   }
 }
@@ -193,7 +193,7 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
 /**
  * If `put_to` is omitted, which only scripts can do, the payment is allocated to the invoices in `allocations`, if any.
  * The account's setting `apply_credit` then decides about the rest of the payment, even if this function returns
- * `on_account`, because `ignoresApplyCredit` is false.
+ * `on_account`, because `keepsRestOnAccount` is false.
  */
 function allocationModeOf(fields: Fields): AllocationMode {
   const text = fields.text('put_to')
