@@ -165,7 +165,7 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
   await page.getByRole('heading', { name: 'Blocked' }).waitFor()
   await page.locator('details.blocked summary').first().click()
   await check('reminders')
-  await page.locator('.day.busy a').first().click()
+  await page.locator('.day.has-reminders a').first().click()
   await page.getByRole('link', { name: 'All days' }).waitFor()
   await check('reminders-day')
 

@@ -87,6 +87,9 @@ t.test(
     await system.backend.stop('SIGKILL')
     const gateway = await startGateway(t, `http://127.0.0.1:${system.backend.port}`)
     const readyz = `http://127.0.0.1:${gateway.operationsPort}/readyz`
+    // On a slow machine, the first probe may end without a result.
+    const isRefused = async () => (await call(readyz)).text.includes('ECONNREFUSED')
+    await until(isRefused, 'a probe finds that the backend does not run')
     matches(t, await call(readyz), {
       status: 503,
       json: { reasons: ['no backend is ready', /ECONNREFUSED/] },
