@@ -67,7 +67,7 @@ const WORDS = {
     'The test mail is waiting, because this service does not send mail at present.',
   payment_details_removed:
     'Payment details removed. Reminders in this currency no longer say how to pay.',
-  message_approved: 'Approved. The reminder is sent when the customer’s business hours begin.',
+  message_approved: 'Approved. The reminder is sent when the customer’s next business hours begin.',
   message_approved_now: 'Approved. The reminder is being sent.',
   message_rejected: 'Rejected. The reminder is not sent, and reminders about its invoices stop.',
   decision_taken_back:

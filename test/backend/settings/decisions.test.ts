@@ -62,6 +62,7 @@ t.test('an approval on a day on which another reminder was sent can be taken bac
   const { confirmation } = await approve(queue)
   matches(t, confirmation.text, /is sent to.*24 Nov 2026.*you can take the approval back/s)
   const after = await ada.page('/settings/approvals')
+  matches(t, after.text, /sent when the customer’s next business hours begin\./)
   matches(t, after.text, /class="undo"/)
   await engine.planAndSendAt('2026-11-23T10:32:00.000Z')
   t.strictSame((await engine.messageLog()).slice(2), ['firm:approved', 'friendly:sent'])
