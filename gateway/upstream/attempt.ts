@@ -256,8 +256,10 @@ class Exchange implements ResponseHandler, Abortable {
     const { streams, isGet } = this.#options
     this.#stream = streams.create(this, this.#body.take())
     if (this.#stream === undefined) {
-      // A GET has no effect. With `nothing_sent`, the client gets the error that says that nothing was done.
-      if (isGet) this.#progress = 'nothing_sent'
+      // A GET has no effect, and neither does a write that the backend has rejected. With `nothing_sent`, the client
+      // gets the error that says that nothing was done.
+      const isRejected = this.#status >= 400 && this.#status < 500
+      if (isGet || isRejected) this.#progress = 'nothing_sent'
       this.abort(new LimitExceeded('streams', 'too many streamed responses at the same time'))
     } else {
       this.#resolve(this.#stream)

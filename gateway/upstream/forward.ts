@@ -38,10 +38,10 @@ export interface Forwarder {
   admit(keyId: string, abort: Abort): Promise<void> | Problem | undefined
   release(): void
   /**
-   * Rejects with `Problem`: 503 if nothing was sent, or if the response to a GET is too large to be buffered and
-   * `streamsMax` other responses are being streamed; 504 if another limit was exceeded (see `Limit`); 502 if
-   * the response was lost or is malformed. Also rejects when the call is aborted. Records the backend and the duration
-   * of the attempts in `record`.
+   * Rejects with `Problem`: 503 if nothing was sent; 504 if the deadline passed; 502 if the response was lost or is
+   * malformed. A response that is too large to be buffered is dropped while `streamsMax` other responses are being
+   * streamed: then 503 if the request had no effect (it was a GET, or the backend rejected it), otherwise 502. Also
+   * rejects when the call is aborted. Records the backend and the duration of the attempts in `record`.
    */
   forward(
     request: UpstreamRequest,
@@ -172,7 +172,7 @@ function problemOf({ progress, exceededLimit, cause }: AttemptFailed): Problem {
   if (progress === 'nothing_sent') {
     return temporarilyUnavailable('Nothing was done. Try again in a second.', { cause })
   }
-  if (exceededLimit !== undefined) {
+  if (exceededLimit === 'deadline') {
     return new Problem(
       'gateway_timeout',
       'The response took too long. Whether the request was carried out is unknown; retry with the same Idempotency-Key.',
