@@ -10,7 +10,13 @@ import { hasSecondFactor, lockUser } from './factors.ts'
 import { hasLoggedInBefore, type LoginBrowser, recordBrowser } from './known-browsers.ts'
 import { countGuess, type Guess, uncountGuess } from './login-guesses.ts'
 import { consumeSecondFactorCode, type SecretCipher } from './second-factor.ts'
-import { endSession, findPendingUser, startSession } from './sessions.ts'
+import {
+  endPreviousSession,
+  endSession,
+  findPendingUser,
+  type PreviousSession,
+  startSession,
+} from './sessions.ts'
 import { recordWrongCode } from './wrong-codes.ts'
 
 export interface LoginDeps {
@@ -35,11 +41,8 @@ export interface Login extends Omit<StartedSession, 'browserToken'> {
 export interface Credentials extends LoginBrowser {
   readonly email: string
   readonly password: string
-  /**
-   * The token of the session that the browser already has, which may be pending; undefined if it has none. The login
-   * ends this session, so that a token planted by an attacker becomes invalid.
-   */
-  readonly token: string | undefined
+  /** The login ends this session, so that a token planted by an attacker becomes invalid. */
+  readonly previous: PreviousSession
 }
 
 /**
@@ -48,7 +51,7 @@ export interface Credentials extends LoginBrowser {
  */
 export async function logIn(
   { database, passwords }: LoginDeps,
-  { email, password, token, ...browser }: Credentials,
+  { email, password, previous, ...browser }: Credentials,
   now: Date,
 ): Promise<Login> {
   const guess = await guessOf(database.read, email, browser)
@@ -64,7 +67,7 @@ export async function logIn(
   const login =
     isRight && active !== undefined
       ? await database.transaction((tx) =>
-          startLogin(tx, active, { rehashed, token, browser, guess }, now),
+          startLogin(tx, active, { rehashed, previous, browser, guess }, now),
         )
       : undefined
   if (login !== undefined) return login
@@ -87,7 +90,7 @@ async function guessOf(
     : { purpose: 'email', subject: email, address }
 }
 
-interface VerifiedLogin extends Pick<Credentials, 'token'> {
+interface VerifiedLogin extends Pick<Credentials, 'previous'> {
   readonly browser: LoginBrowser
   readonly guess: Guess
   /** The new hash of the password; undefined if the stored hash is up to date. */
@@ -101,14 +104,14 @@ interface VerifiedLogin extends Pick<Credentials, 'token'> {
 async function startLogin(
   tx: Transaction,
   verified: UserRow,
-  { rehashed, token, browser, guess }: VerifiedLogin,
+  { rehashed, previous, browser, guess }: VerifiedLogin,
   now: Date,
 ): Promise<Login | undefined> {
   const user = await lockUser(tx, verified.id)
   if (user.password_hash !== verified.password_hash || user.status !== 'active') return undefined
   await uncountGuess(tx, guess, now)
   if (rehashed !== undefined) await setPasswordHash(tx, user.id, rehashed, now)
-  if (token !== undefined) await endSession(tx, token)
+  await endPreviousSession(tx, previous)
   if (await hasSecondFactor(tx, user)) {
     const pending = await startSession(tx, user, browser, now, { isPending: true })
     return { token: pending, browserToken: undefined, needsSecondFactor: true }

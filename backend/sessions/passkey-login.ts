@@ -24,7 +24,7 @@ import {
   requestOptions,
   verifyUse,
 } from './relying-party.ts'
-import { endSession, findPendingUser } from './sessions.ts'
+import { endPreviousSession, findPendingUser, type PreviousSession } from './sessions.ts'
 
 export interface PasskeyLoginDeps {
   readonly database: Database
@@ -35,8 +35,7 @@ export interface PasskeyLoginDeps {
 export interface PasskeyAttempt extends LoginBrowser {
   /** A secret of the login form; undefined if the passkey is the second factor after the password. */
   readonly formSecret: string | undefined
-  /** The session token that the browser sent. */
-  readonly token: string | undefined
+  readonly previous: PreviousSession
 }
 
 /**
@@ -101,14 +100,15 @@ interface PasskeyOfUser {
 async function recordUseAndStartSession(
   tx: Transaction,
   { passkey, user, signCount }: PasskeyOfUser & { readonly signCount: number },
-  { token, formSecret, ...browser }: PasskeyAttempt,
+  { previous, formSecret, ...browser }: PasskeyAttempt,
   guess: Guess,
   now: Date,
 ): Promise<StartedSession | undefined> {
   const { status } = await lockUser(tx, user.id)
   if (status !== 'active') return undefined
   const isSecondFactor = formSecret === undefined
-  if (isSecondFactor && (await findPendingUser(tx, token, now)) === undefined) return undefined
+  if (isSecondFactor && (await findPendingUser(tx, previous.token, now)) === undefined)
+    return undefined
   const { numUpdatedRows } = await tx
     .updateTable('passkeys')
     .set({ sign_count: signCount, last_used_at: now.toISOString() })
@@ -117,7 +117,7 @@ async function recordUseAndStartSession(
     .executeTakeFirstOrThrow()
   if (numUpdatedRows === 0n) return undefined
   await uncountGuess(tx, guess, now)
-  if (token !== undefined) await endSession(tx, token)
+  await endPreviousSession(tx, previous)
   await recordAudit(
     tx,
     { actor: actorOf(user, browser.address), now },
@@ -134,7 +134,7 @@ async function recordUseAndStartSession(
 /** Guesses are counted by IP address, and also by user if the password was entered, or otherwise by login form. */
 async function readScopeAndGuess(
   reader: Reader,
-  { formSecret, token, address }: PasskeyAttempt,
+  { formSecret, previous: { token }, address }: PasskeyAttempt,
   now: Date,
 ): Promise<{ readonly scope: ChallengeScope; readonly guess: Guess }> {
   if (formSecret !== undefined) {

@@ -331,6 +331,33 @@ export async function endSession(tx: Transaction, token: string): Promise<void> 
   await tx.deleteFrom('sessions').where('token_hash', '=', hashToken(token)).execute()
 }
 
+/** The session that the browser has when it begins to log in. */
+export interface PreviousSession {
+  /** The session token that the browser sent, valid or not. The session may be pending. */
+  readonly token: string | undefined
+  /** Undefined if the token is that of no session, or if the session is pending or has ended. */
+  readonly session: Pick<Session, 'user' | 'createdAt'> | undefined
+}
+
+/**
+ * Ends the session, even if a concurrent request has replaced its token since the login began: the session is found by
+ * its user and its start. Otherwise, it would remain valid although the cookie of the new session replaces its cookie.
+ */
+export async function endPreviousSession(
+  tx: Transaction,
+  { token, session }: PreviousSession,
+): Promise<void> {
+  if (session === undefined) {
+    if (token !== undefined) await endSession(tx, token)
+    return
+  }
+  await tx
+    .deleteFrom('sessions')
+    .where('user_id', '=', session.user.id)
+    .where('created_at', '=', session.createdAt)
+    .execute()
+}
+
 /** Ends all sessions of a user, except the session with `keptToken` if it is given. */
 export async function endSessionsOf(
   tx: Transaction,

@@ -7,7 +7,7 @@ import { type Html, html } from '../../html/html.ts'
 import { addKnownBrowser } from '../../sessions/known-browsers.ts'
 import { actorOf } from '../../sessions/login.ts'
 import { countGuess, uncountGuess } from '../../sessions/login-guesses.ts'
-import { endSession, findSession, startSession } from '../../sessions/sessions.ts'
+import { endPreviousSession, findSession, startSession } from '../../sessions/sessions.ts'
 import { acceptInvitation, getInvitation } from '../../users/invitations.ts'
 import { checkChosenPassword } from '../../users/password-rules.ts'
 import { hashToken } from '../../users/tokens.ts'
@@ -20,7 +20,7 @@ import {
 } from '../shell/layout.ts'
 import type { PublicPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import { representSession } from './login-routes.ts'
+import { previousSessionOf, representSession } from './login-routes.ts'
 
 const PATH = '/settings/invitation'
 
@@ -38,10 +38,8 @@ export const invitationPages: readonly PublicPage[] = [
     method: 'POST',
     path: PATH,
     expected: { secrets: ['code', 'password'] },
-    async handle(
-      { fields, address, userAgent, sessionToken, browserToken, now },
-      { database, passwords },
-    ) {
+    async handle(request, { database, passwords }) {
+      const { fields, address, userAgent, browserToken, now } = request
       const codeHash = hashToken(fields.text('code').trim())
       const { email } = await getInvitation(database.read, codeHash, now)
       checkChosenPassword(fields.text('password'), email, '/password')
@@ -57,7 +55,7 @@ export const invitationPages: readonly PublicPage[] = [
         await uncountGuess(tx, guess, now)
         // The new cookie replaces the cookie of the session that the browser had before. That session ends, as it does
         // at a login, because no browser has its token any more.
-        if (sessionToken !== undefined) await endSession(tx, sessionToken)
+        await endPreviousSession(tx, previousSessionOf(request))
         return {
           token: await startSession(tx, user, { address, userAgent }, now),
           browserToken: await addKnownBrowser(tx, user, browserToken, now),

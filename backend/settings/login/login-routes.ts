@@ -11,6 +11,7 @@ import {
   endSessionsOf,
   findSession,
   listSessions,
+  type PreviousSession,
   type Session,
 } from '../../sessions/sessions.ts'
 import { checkChosenPassword } from '../../users/password-rules.ts'
@@ -46,7 +47,8 @@ export const loginPages: readonly PublicPage[] = [
     method: 'POST',
     path: LOGIN,
     expected: { texts: ['email'], secrets: ['password'] },
-    async handle({ fields, address, userAgent, sessionToken, browserToken, now }, deps) {
+    async handle(request, deps) {
+      const { fields, address, userAgent, browserToken, now } = request
       const { needsSecondFactor, ...started } = await logIn(
         deps,
         {
@@ -55,7 +57,7 @@ export const loginPages: readonly PublicPage[] = [
           address,
           userAgent,
           browserToken,
-          token: sessionToken,
+          previous: previousSessionOf(request),
         },
         now,
       )
@@ -154,6 +156,11 @@ export const sessionPages: readonly SessionPage[] = [
     },
   },
 ]
+
+/** Returns the session that a login in this request must end. */
+export function previousSessionOf({ sessionToken, session }: PageRequest): PreviousSession {
+  return { token: sessionToken, session }
+}
 
 /**
  * Responds to a login. `started` is the session that the login has created. Throws `login_failed` if another request

@@ -8,7 +8,7 @@ import type { PageRequest, PublicPage, SettingsDeps } from '../shell/page-reques
 import { rerenderCodePage } from './code-routes.ts'
 import { readAuthentication } from './credential-field.ts'
 import { renderLogin } from './login-page.ts'
-import { respondToLogin } from './login-routes.ts'
+import { previousSessionOf, respondToLogin } from './login-routes.ts'
 import { requireRelyingParty } from './passkey-routes.ts'
 
 const PASSKEY_ONLY_PATH = '/settings/login/passkey'
@@ -73,8 +73,9 @@ function secondFactorAttempt(request: PageRequest): PasskeyAttempt {
   return { ...browserOf(request), formSecret: undefined }
 }
 
-function browserOf({ sessionToken: token, address, userAgent, browserToken }: PageRequest) {
-  return { token, address, userAgent, browserToken }
+function browserOf(request: PageRequest) {
+  const { address, userAgent, browserToken } = request
+  return { address, userAgent, browserToken, previous: previousSessionOf(request) }
 }
 
 function depsOf(deps: SettingsDeps) {

@@ -442,7 +442,8 @@ t.test('a passkey completes no login whose pending session has just been ended',
   const party = relyingPartyOf(BASE_URL)
   assert(party)
   const [, token] = pending.split('=')
-  const attempt = { token, formSecret: undefined, address: undefined, userAgent: undefined }
+  const previous = { token, session: undefined }
+  const attempt = { previous, formSecret: undefined, address: undefined, userAgent: undefined }
   const response = JSON.parse(device.use(challengeOf(options)))
   const login = logInWithPasskey(
     { database: interrupted, party },
@@ -482,7 +483,8 @@ t.test('a passkey starts no session for a person who has just been deactivated',
   const party = relyingPartyOf(BASE_URL)
   assert(party)
   const browser = { address: undefined, userAgent: undefined, browserToken: undefined }
-  const attempt = { token: undefined, formSecret: 'secret', ...browser }
+  const previous = { token: undefined, session: undefined }
+  const attempt = { previous, formSecret: 'secret', ...browser }
   const { challenge } = await beginPasskeyLogin({ database, party }, attempt, now)
   const login = logInWithPasskey(
     { database: interrupted, party },

@@ -358,6 +358,30 @@ t.test('the old password starts no session if it is reset while it is verified',
   t.equal((await logIn(backend, ADMIN, NEW_PASSWORD)).response.status, 200)
 })
 
+t.test('a login ends the previous session even if its token is replaced meanwhile', async (t) => {
+  // Regression: the session remained valid, although no browser had its token any more.
+  const { backend, member, account, setMeanwhile } = await startWithSlowHashes(t)
+  const mia = await logIn(backend, MEMBER)
+  const actionContext = { actor: OPERATOR, now: backend.now }
+  let replaced = ''
+  setMeanwhile(async () => {
+    await backend.database.transaction((tx) =>
+      changeRole(tx, { accountId: account.id, id: member.id }, 'admin', actionContext),
+    )
+    replaced = cookieOf(await mia.page('/settings/login-details'))
+  })
+  const again = await backend.request('POST', '/settings/login', {
+    headers: { ...JSON_ONLY, cookie: mia.cookie },
+    body: { email: ADMIN, password: PASSWORD },
+  })
+  const statusWith = async (cookie: string) =>
+    (await backend.request('GET', '/settings/session', { headers: { ...JSON_ONLY, cookie } }))
+      .status
+  matches(t, replaced, /session=/)
+  t.equal(await statusWith(replaced), 401)
+  t.equal(await statusWith(cookieOf(again)), 200)
+})
+
 t.test('a session that a reset ends meanwhile does not replace the new password', async (t) => {
   const { backend, resetPassword, setMeanwhile } = await startWithSlowHashes(t)
   const ada = await logIn(backend, ADMIN)
