@@ -62,7 +62,7 @@ export const importCommands: readonly Command[] = [
       },
       'key-file': {
         type: 'string',
-        value: 'PATH',
+        value: 'FILE',
         description:
           'A file with the API key, which needs the scopes to read and write debtors, invoices and payments.',
       },

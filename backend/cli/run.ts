@@ -138,6 +138,15 @@ function checkUsage(
   if (positionals.length > names.length) {
     throw new UsageError(`The command does not accept ${positionals.slice(names.length).join(' ')}`)
   }
+  // Without this check, an empty path, e.g. of an unset shell variable, would cause errors about files not named here.
+  const files = [
+    ...names.map((name, index) => [name, name, positionals[index]] as const),
+    ...Object.entries(options).map(
+      ([name, { value }]) => [`--${name}`, value, values[name]] as const,
+    ),
+  ]
+  const empty = files.find(([, placeholder, value]) => placeholder === 'FILE' && value === '')
+  if (empty !== undefined) throw new UsageError(`${empty[0]} is empty: give the path of a file`)
   return {
     ...Object.fromEntries(
       Object.entries(options).map(([name, { type }]) => [

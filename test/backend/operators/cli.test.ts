@@ -230,6 +230,8 @@ t.test('an empty value is rejected', async (t) => {
   const schedule = ['reminders', 'schedule', '--account', id]
   await json(...schedule, '--holidays', '2026-12-25')
   const issue = ['keys', 'issue', '--account', id, '--name', 'B', '--scopes', 'debtors:read']
+  const wording = ['reminders', 'wording', '--account', id, '--stage', 'firm', '--language', 'en']
+  const ledger = ['import', '--date-format', 'YYYY-MM-DD']
   const empty: [args: string[], message: RegExp][] = [
     [['accounts', 'change', id, '--payment-terms', ''], /--payment-terms .* number, not empty/],
     [['accounts', 'change', id, '--payment-terms', ' '], /--payment-terms .* number, not empty/],
@@ -241,6 +243,13 @@ t.test('an empty value is rejected', async (t) => {
     [['reminders', 'preview', '--account', id, '--days', ''], /--days .* number, not empty/],
     [[...schedule, '--holidays', ''], /--holidays must be a list/],
     [['reminders', 'sender', '--account', id, '--name', ''], /--name is empty/],
+    [['reminders', 'sender', '--account', id, '--logo', ''], /^--logo is empty: give the path/],
+    [[...wording, '--from', ''], /^--from is empty: give the path of a file/],
+    // Regression: the error said that '' does not exist, or was about a file that the operator had not named.
+    [[...ledger, ''], /^FILE is empty: give the path of a file/],
+    [[...ledger, 'x.csv', '--key-file', ''], /^--key-file is empty: give the path of a file/],
+    [['accounts', 'export', id, '--to', ''], /^--to is empty: give the path of a file/],
+    [['database', 'backup', '--to='], /^--to is empty: give the path of a file/],
     [[...schedule, '--courtesy', ''], /--courtesy .* number, not empty/],
     [[...schedule, '--ladder', '3,1e1,21,35'], /--ladder .* number, not 1e1/],
   ]
