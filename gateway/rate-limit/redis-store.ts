@@ -3,6 +3,7 @@
  * connection, script calls fail immediately (in a cluster, unless the connection to the node is being opened).
  * No script call that may have been executed is sent again, since the API calls that it counts would be counted twice.
  */
+import { lookup } from 'node:dns/promises'
 import { readFileSync } from 'node:fs'
 import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net'
 import type { Writable } from 'node:stream'
@@ -23,6 +24,8 @@ const ADDRESS_TIMEOUT_MS = 100
 const HANDSHAKE_TIMEOUT_MS = 2 * CONNECT_TIMEOUT_MS
 /** How long a connection that is being closed waits for Redis to close its side. */
 const DISCONNECT_TIMEOUT_MS = 50
+/** The time without traffic after which TCP probes whether the other side still responds. */
+const KEEP_ALIVE_MS = 1_000
 /** The time between two attempts to connect: it grows with each failure, from the minimum to the maximum. */
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 250
@@ -108,9 +111,18 @@ function connectServer(
   })
   const watches =
     address.form === 'sentinel'
-      ? watchFailovers(address, tls, (host, port) => {
-          const { remoteAddress, remotePort } = redis.stream ?? {}
-          if (remoteAddress !== host || remotePort !== port) redis.disconnect(RECONNECT)
+      ? watchSentinels(address, tls, {
+          onFailover(host, port) {
+            const { remoteAddress, remotePort } = redis.stream ?? {}
+            if (remoteAddress !== host || remotePort !== port) redis.disconnect(RECONNECT)
+          },
+          async onMaster(host, port) {
+            const addresses = await lookup(host, { all: true })
+            const { remoteAddress, remotePort } = redis.stream ?? {}
+            if (redis.status !== 'ready') return
+            const isMaster = addresses.some(({ address }) => address === remoteAddress)
+            if (!isMaster || remotePort !== port) redis.disconnect(RECONNECT)
+          },
         })
       : []
   return {
@@ -132,15 +144,22 @@ function connectServer(
   }
 }
 
+interface SentinelListeners {
+  /** Called when a sentinel reports a failover, with the address of the new master. */
+  onFailover(host: string, port: number): void
+  /** Called when a sentinel was connected, with the address of the master that it names. */
+  onMaster(host: string, port: number): Promise<void>
+}
+
 /**
  * Watches the sentinels for failovers. Without this, a master that is cut off from the sentinels would
  * continue to count for this gateway, and its counts would be lost. (The `failoverDetector` of ioredis is
  * not used, because it writes each failure of a sentinel to standard error.)
  */
-function watchFailovers(
+function watchSentinels(
   { sentinels, sentinelLogin, master, isTls }: Extract<RedisAddress, { form: 'sentinel' }>,
   tls: RedisTls,
-  onFailover: (host: string, port: number) => void,
+  { onFailover, onMaster }: SentinelListeners,
 ): Redis[] {
   return sentinels.map((sentinel) => {
     const watch = new Redis({
@@ -148,7 +167,9 @@ function watchFailovers(
       ...sentinelLogin,
       ...(isTls ? { tls } : {}),
       enableReadyCheck: false,
+      autoResubscribe: false,
       maxRetriesPerRequest: null,
+      keepAlive: KEEP_ALIVE_MS,
       retryStrategy: () => SENTINEL_WATCH_RECONNECT_MS,
     })
     watch.on('error', () => {})
@@ -157,7 +178,18 @@ function watchFailovers(
       const [name, , , host = '', port] = message.split(' ')
       if (name === master) onFailover(host, Number(port))
     })
-    watch.subscribe('+switch-master').catch(() => {})
+    watch.on('ready', () => {
+      // Sentinels do not repeat the message of a failover that happened while this connection was broken.
+      watch
+        .call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', master)
+        .then(async (named) => {
+          if (!Array.isArray(named)) return
+          const [host, port] = named.map(String)
+          if (host !== undefined) await onMaster(host, Number(port))
+        })
+        .catch(() => {})
+      watch.subscribe('+switch-master').catch(() => {})
+    })
     return watch
   })
 }
@@ -285,8 +317,7 @@ function commonOptions(
     maxRetriesPerRequest: 0,
     connectTimeout: ADDRESS_TIMEOUT_MS + CONNECT_TIMEOUT_MS,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
-    // The milliseconds without traffic after which TCP probes whether Redis still responds.
-    keepAlive: 1000,
+    keepAlive: KEEP_ALIVE_MS,
     retryStrategy: (attempt: number) =>
       Math.min(RECONNECT_MS_MIN * attempt, RECONNECT_MS_MAX) + Math.random() * RECONNECT_MS_MIN,
     // A server that replies with READONLY has become a replica. With 1, ioredis reconnects; with 2, it would also send

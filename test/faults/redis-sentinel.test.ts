@@ -3,10 +3,12 @@
  * rejected, and Redis must count calls again within 1 s after the sentinels name the new master. The test allows ten
  * times these durations, so that a busy machine does not fail it, and prints the measured durations.
  */
+import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
+import { startLink } from '../fixtures/servers/link.ts'
 import { connectRateLimiter, type RedisServer } from '../fixtures/servers/redis.ts'
-import { startSentinels } from '../fixtures/servers/redis-sentinels.ts'
+import { type Sentinels, startSentinels } from '../fixtures/servers/redis-sentinels.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
@@ -138,6 +140,53 @@ t.test('when the master is killed, no call fails, and the limit is exact afterwa
   t.equal(admitted.length, 600, 'exactly as many calls as the limit are admitted')
   await before.start()
 })
+
+// Regression: the gateway counted at the old master for as long as this master ran.
+t.test('a failover that happened while no sentinel was connected is detected', async (t) => {
+  const sentinels = await startSentinels(t)
+  const [before, replica] = sentinels.servers
+  const { hosts, cut, heal, isNamed } = await linkSentinels(t, sentinels)
+  const rateLimiter = connectRateLimiter(t, `redis-sentinel://${hosts}/receivables`)
+  await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
+  await rateLimiter.consume('key', LIMIT)
+  // The sentinels cannot demote the old master, as if it were cut off from them, but not from the gateway.
+  await before.client.call('ACL', 'SETUSER', 'default', '-replicaof', '-slaveof')
+  await cut()
+  await sentinels.failOver()
+  await until(() => isNamed(replica.port), 'all sentinels name another master')
+  heal()
+  await until(async () => {
+    await rateLimiter.consume('key', LIMIT)
+    return Number(await replica.client.get('rate-limit:{key}')) > 1
+  }, 'the rate limiter counts at the new master')
+})
+
+/** Connects the gateway to the sentinels through links, which the test can cut. */
+async function linkSentinels(t: Test, { url }: Sentinels) {
+  const ports = [...url.matchAll(/:(\d+)/g)].map(([, port]) => Number(port))
+  const links = await Promise.all(ports.map((port) => startLink(t, port)))
+  const clients = ports.map((port) => new Redis(port, '127.0.0.1'))
+  t.teardown(() => {
+    for (const client of clients) client.disconnect()
+  })
+  const callAll = (...words: [string, ...string[]]) =>
+    Promise.all(clients.map((client) => client.call(...words)))
+  return {
+    hosts: links.map(({ port }) => `127.0.0.1:${port}`).join(),
+    async cut() {
+      for (const link of links) link.cut()
+      await callAll('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    },
+    heal() {
+      for (const link of links) link.heal()
+    },
+    /** Whether all sentinels name this master. */
+    async isNamed(port: number) {
+      const named = await callAll('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'receivables')
+      return named.every((address) => String(address) === `127.0.0.1,${port}`)
+    },
+  }
+}
 
 // The sentinels do not use a restarted server for 20 s.
 const skip = process.env['FAILOVERS'] === 'all' ? false : 'only FAILOVERS=all runs this test'
