@@ -6,12 +6,13 @@
 import PostalMime, { type Email } from 'postal-mime'
 import { bounceTypeOf, bounceTypeOfReply, parseReply, toShortLine } from '../mail/status-codes.ts'
 import type { Bounce } from '../reminders/sending/bounces.ts'
+import { parseEmail } from '../validation/contact.ts'
 import { truncate } from '../validation/truncate.ts'
 import { textOfHtml } from './html-text.ts'
 
 export interface InboundMail {
   readonly content:
-    | { readonly kind: 'bounce'; readonly bounce: Bounce }
+    | { readonly kind: 'bounce'; readonly failures: readonly Failure[] }
     | { readonly kind: 'reply'; readonly subject: string; readonly text: string }
     | { readonly kind: 'delay' | 'delivery' | 'complaint' | 'auto_reply' }
     /** `isRelayed`: a mail server passed our mail on to another one, which sends no reports. */
@@ -20,6 +21,16 @@ export interface InboundMail {
   readonly references: readonly string[]
   /** The sender that the mail states. It is not verified. */
   readonly sender: string | null
+}
+
+/** A report says this about one recipient. */
+export interface Failure {
+  readonly bounce: Bounce
+  /**
+   * The address to which the delivery failed. If our mail was forwarded, e.g. to the members of a mailing list, this is
+   * another address than the one to which it was sent. Undefined if the report does not contain an e-mail address.
+   */
+  readonly address: string | undefined
 }
 
 /**
@@ -118,10 +129,12 @@ function isComplaint(fields: ReadonlyMap<string, string>): boolean {
 
 /** `notification` is the text in which the report explains itself to a person. */
 function readDeliveryStatus(report: string, notification: string): InboundMail['content'] {
-  const fields = fieldsIn(report)
-  switch (fields.get('action')) {
-    case 'failed':
-      return { kind: 'bounce', bounce: bounceOf(fields, notification) }
+  const recipients = recipientsIn(report)
+  const failed = recipients.filter((fields) => fields.get('action') === 'failed')
+  if (failed.length > 0) {
+    return { kind: 'bounce', failures: failed.map((fields) => failureOf(fields, notification)) }
+  }
+  switch (recipients[0]?.get('action')) {
     case 'delayed':
       return { kind: 'delay' }
     case 'delivered':
@@ -133,6 +146,26 @@ function readDeliveryStatus(report: string, notification: string): InboundMail['
     default:
       return { kind: 'unknown' }
   }
+}
+
+/**
+ * Returns the fields about each recipient: a report about a mail that was forwarded can contain several groups of them.
+ * If there are fewer than two groups with an action, all fields are about the same recipient, even if empty lines
+ * separate them.
+ */
+function recipientsIn(report: string): ReadonlyMap<string, string>[] {
+  const groups = report
+    .split(/\r?\n[ \t]*\r?\n/)
+    .map(fieldsIn)
+    .filter((fields) => fields.has('action'))
+  return groups.length > 1 ? groups : [fieldsIn(report)]
+}
+
+function failureOf(fields: ReadonlyMap<string, string>, notification: string): Failure {
+  const [address] = ['final-recipient', 'original-recipient'].flatMap(
+    (name) => parseEmail(withoutType(fields.get(name)).replace(/^<(.*)>$/, '$1')) ?? [],
+  )
+  return { bounce: bounceOf(fields, notification), address }
 }
 
 function bounceOf(fields: ReadonlyMap<string, string>, notification: string): Bounce {
@@ -245,9 +278,8 @@ function partOf({ attachments }: Email, ...types: readonly string[]): string | u
 }
 
 /**
- * Returns the fields of a report, or of the head of a returned mail. The groups of a report (about the mail, and about
- * each recipient) are merged, because each of our mails has one recipient. If a name occurs several times, the first
- * field applies.
+ * Returns the fields of a report, of a part of it, or of the head of a returned mail. If a name occurs several times,
+ * the first field applies.
  */
 function fieldsIn(report: string): ReadonlyMap<string, string> {
   const fields = new Map<string, string>()

@@ -17,7 +17,7 @@ import { recordBouncedNotice } from '../mail/outbox.ts'
 import { changeMessage } from '../messages/lifecycle.ts'
 import { type Bounce, bounceMessage } from '../reminders/sending/bounces.ts'
 import { markSent } from '../reminders/sending/mark-sent.ts'
-import type { InboundMail } from './inbound-mail.ts'
+import type { Failure, InboundMail } from './inbound-mail.ts'
 import { recordReply } from './replies.ts'
 
 export interface ReceivedMail {
@@ -64,8 +64,9 @@ export async function receiveMail(
 async function applyToNotice(tx: Transaction, mail: InboundMail, now: Date): Promise<void> {
   const { content, references } = mail
   const id = references.find((reference) => reference.startsWith('mlo_'))
-  if (content.kind === 'bounce' && id !== undefined) {
-    await recordBouncedNotice(tx, id, content.bounce.detail, now)
+  const [failure] = content.kind === 'bounce' ? content.failures : []
+  if (failure !== undefined && id !== undefined) {
+    await recordBouncedNotice(tx, id, failure.bounce.detail, now)
   }
 }
 
@@ -84,10 +85,12 @@ async function applyToMessage(
     .executeTakeFirst()
   if (message === undefined) return
   switch (content.kind) {
-    case 'bounce':
-      if (bounceChangesMessage(message, content.bounce))
-        await bounceMessage(tx, message, content.bounce, now)
+    case 'bounce': {
+      const bounce = bounceOfRecipient(message, content.failures)
+      if (bounce !== undefined && bounceChangesMessage(message, bounce))
+        await bounceMessage(tx, message, bounce, now)
       break
+    }
     case 'delivery':
       await markDelivered(tx, message, now)
       break
@@ -137,6 +140,19 @@ async function isFromAccount(
     .where('email', '=', address)
     .executeTakeFirst()
   return user !== undefined
+}
+
+/**
+ * Returns undefined if the mail reached the recipient's server, and failed only at an address to which this server has
+ * forwarded it, e.g. because the recipient is a mailing list with a former employee. A report without a readable
+ * address is taken for one about the recipient.
+ */
+function bounceOfRecipient(
+  { recipient }: MessageRow,
+  failures: readonly Failure[],
+): Bounce | undefined {
+  const own = recipient?.toLowerCase()
+  return failures.find(({ address = own }) => address?.toLowerCase() === own)?.bounce
 }
 
 function bounceChangesMessage({ status }: MessageRow, { type }: Bounce): boolean {

@@ -59,7 +59,9 @@ t.test('a reminder is mailed, and its bounce and its unsubscription are recorded
   const inbound = (headers: Record<string, string>) =>
     call(`${url}/mail/inbound`, {
       headers: { ...report, ...headers },
-      body: deliveryReport({ messageId: data[0].id }) + 'x'.repeat(1024 * 1024),
+      body:
+        deliveryReport({ messageId: data[0].id, finalRecipient: 'ap@weber.de' }) +
+        'x'.repeat(1024 * 1024),
     })
   matches(t, await inbound({}), { status: 401, json: { code: 'invalid_mail_secret' } })
   matches(t, await inbound({ authorization: `Bearer ${INBOUND_SECRET}` }), {

@@ -97,6 +97,47 @@ t.test('a hard bounce stops reminders to the bounced address, and to no other', 
   ])
 })
 
+// Regression: after such a report, the account sent no more reminders to the list.
+t.test(
+  'a report about one address to which the recipient forwards mail has no effect',
+  async (t) => {
+    const service = await startMailService(t)
+    const { debtor, id } = await createSentReminder(service)
+    const contactability = async () =>
+      (await service.testAccount.read(`/api/v1/debtors/${debtor.id}`)).contactability.email
+    const forwarded = deliveryReport({ messageId: id, finalRecipient: 'left@jansen.nl' })
+    matches(t, await service.post(forwarded), { json: { kind: 'bounce', message_id: id } })
+    const soft = { status: '4.2.2', diagnostic: 'smtp; 452 4.2.2 full' }
+    await service.post(deliveryReport({ messageId: id, finalRecipient: 'eve@jansen.nl', ...soft }))
+    t.equal((await messageOf(service, id)).status, 'sent')
+    t.equal(await contactability(), 'ok')
+    // A report can be about several recipients.
+    const both = forwarded.replace(
+      '\r\nFinal-Recipient:',
+      `\r\nFinal-Recipient: rfc822; <${EMAIL.toUpperCase()}>\r\nAction: failed\r\nStatus: 5.1.2\r\n\r\nFinal-Recipient:`,
+    )
+    await service.post(both)
+    matches(t, await messageOf(service, id), {
+      status: 'bounced',
+      delivery: { bounce: { type: 'hard', code: '5.1.2' } },
+    })
+    t.equal(await contactability(), 'bounced')
+  },
+)
+
+t.test('a report without a readable address is about the recipient', async (t) => {
+  for (const lines of [
+    '',
+    'Final-Recipient: X400; /G=AP/\r\nOriginal-Recipient: rfc822;ap@jansen.nl\r\n',
+  ]) {
+    const service = await startMailService(t)
+    const { id } = await createSentReminder(service)
+    const report = deliveryReport({ messageId: id })
+    await service.post(report.replace(/Final-Recipient: .*\r\n.*\r\n/, lines))
+    t.equal((await messageOf(service, id)).status, 'bounced')
+  }
+})
+
 t.test(
   'after a soft bounce, a message is retried three times in 48 hours; then it counts as bounced',
   async (t) => {

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import PostalMime from 'postal-mime'
 import t from 'tap'
-import { readInboundMail } from '../../../backend/inbound-mail/inbound-mail.ts'
+import { type Failure, readInboundMail } from '../../../backend/inbound-mail/inbound-mail.ts'
 import { failureCauseOf, parseReply } from '../../../backend/mail/status-codes.ts'
 import { fc } from '../../fixtures/properties.ts'
 import { newMailer, sampleMail, sendNow } from '../../fixtures/reminders/mail.ts'
@@ -81,8 +81,9 @@ t.test('damaged inbound mail is classified, and its fields are bounded', async (
       const { content, references, sender } = await readInboundMail(raw)
       const isBounded = references.length <= 50 && (sender?.length ?? 0) <= 300
       if (content.kind !== 'bounce') return isBounded
-      const { type, code, detail } = content.bounce
-      return isBounded && /^(?:hard|soft)$/.test(type) && code.length < 20 && detail.length <= 300
+      const isBoundedBounce = ({ bounce: { type, code, detail } }: Failure) =>
+        /^(?:hard|soft)$/.test(type) && code.length < 20 && detail.length <= 300
+      return isBounded && content.failures.every(isBoundedBounce)
     }),
     { numRuns: 500 },
   )

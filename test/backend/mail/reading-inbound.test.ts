@@ -56,7 +56,10 @@ t.test(
   'a report with comments, or about a mail with addresses beyond ASCII, is read',
   async (t) => {
     const report = deliveryReport({ action: 'failed (user unknown)', status: '5.1.1 (no mailbox)' })
-    matches(t, await contentOf(report), { kind: 'bounce', bounce: { type: 'hard', code: '5.1.1' } })
+    matches(t, await contentOf(report), {
+      kind: 'bounce',
+      failures: [{ bounce: { type: 'hard', code: '5.1.1' }, address: 'ap@jansen.nl' }],
+    })
     const international = deliveryReport({ references: { envelopeId: false } })
       .replace('message/delivery-status', 'message/global-delivery-status')
       .replace('text/rfc822-headers', 'message/global-headers')
@@ -85,7 +88,7 @@ t.test(
       ['smtp; 550 192.0.2.1 is blocked, see zen.spamhaus.org', 'soft'],
     ] as const) {
       const content = await contentOf(deliveryReport({ status: '5.0.0', diagnostic }))
-      matches(t, content, { kind: 'bounce', bounce: { type } }, diagnostic)
+      matches(t, content, { kind: 'bounce', failures: [{ bounce: { type } }] }, diagnostic)
     }
   },
 )
@@ -113,7 +116,7 @@ t.test('a rejection of the text does not count as an invalid address', async (t)
   ]) {
     const report = deliveryReport({ status: '5.0.0', diagnostic: 'smtp; 550 Rejected' })
     const content = await contentOf(report.replace('could not be delivered.', said))
-    matches(t, content, { kind: 'bounce', bounce: { type: 'soft', code: '5.0.0' } })
+    matches(t, content, { kind: 'bounce', failures: [{ bounce: { type: 'soft', code: '5.0.0' } }] })
   }
 })
 
@@ -125,7 +128,7 @@ t.test('the reason in a report of OpenSMTPD, which has no Diagnostic-Code, is re
     ['550 Invalid recipient', { type: 'hard', code: '5.0.0' }],
   ] as const) {
     const report = openSmtpdReport(`ap@jansen.nl: ${reason}`)
-    matches(t, await contentOf(report), { kind: 'bounce', bounce }, reason)
+    matches(t, await contentOf(report), { kind: 'bounce', failures: [{ bounce }] }, reason)
   }
 })
 

@@ -2,6 +2,7 @@
 // times.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import type { MessageRow } from '../../../backend/database/tables.ts'
 import { disputeInvoice } from '../../../backend/invoices/actions.ts'
 import type { Mailer } from '../../../backend/mail/mail.ts'
 import { readStatusHistory } from '../../../backend/reminders/approvals.ts'
@@ -140,6 +141,12 @@ t.test(
   },
 )
 
+/** Returns a report that the mail server has given up after some days. */
+function lateReport(message?: MessageRow): string {
+  const { id = '', recipient } = message ?? {}
+  return deliveryReport({ messageId: id, finalRecipient: String(recipient), status: '4.4.7' })
+}
+
 t.test('a message that bounces softly is not sent after a later reminder', async (t) => {
   // Regression: a mail server reported after five days that it could not deliver the first reminder. This reminder was
   // then sent again, a day after the second one.
@@ -148,7 +155,7 @@ t.test('a message that bounces softly is not sent after a later reminder', async
   const [first] = await engine.planAndSendAt(MORNING)
   await engine.planAndSendAt('2026-11-30T09:00:00.000Z')
   t.strictSame(await engine.messageLog(), ['friendly:sent', 'reminder:sent'])
-  await engine.service.post(deliveryReport({ messageId: String(first?.id), status: '4.4.7' }))
+  await engine.service.post(lateReport(first))
   await engine.planAndSendAt('2026-12-01T09:00:00.000Z')
   t.strictSame(await engine.messageLog(), ['friendly:bounced', 'reminder:sent'])
   matches(t, await engine.testAccount.read(`/api/v1/debtors/${invoice.debtor_id}`), {
@@ -167,7 +174,7 @@ t.test(
     const [first] = await engine.planAndSendAt(MORNING)
     const { database } = engine.testAccount.backend
     await applyAllRetentionRules(database, new Date('2027-03-01T09:00:00.000Z'))
-    await engine.service.post(deliveryReport({ messageId: String(first?.id), status: '4.4.7' }))
+    await engine.service.post(lateReport(first))
     await engine.createInvoice('2026-11-20', { debtor_id })
     await engine.planAndSendAt('2026-11-30T09:00:00.000Z')
     t.strictSame(await engine.messageLog(), ['friendly:bounced', 'friendly:sent'])
