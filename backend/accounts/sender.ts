@@ -15,6 +15,9 @@ export function senderNameOf({ sender_name, name }: Pick<AccountRow, 'sender_nam
   return sender_name ?? name
 }
 
+/** In code points. */
+export const SENDER_NAME_LENGTH_MAX = 100
+
 /**
  * A sender name must not look like an address, because mail programs might show it instead of the real address. It must
  * therefore contain no @ or similar characters, no delimiters of addresses (<, >, " and \), no invisible characters and
@@ -24,7 +27,7 @@ const SENDER_NAME = matching(
   // Persian and emoji need the zero-width joiner and non-joiner, and emoji need variation selectors.
   /^(?=.*[^\s\u200c\u200d\ufe0e\ufe0f])[^@\ufe6b\uff20<>"\\\p{Zl}\p{Zp}[[\p{Cf}\p{DI}]--[\u200c\u200d\ufe0e\ufe0f]]]*$/v,
   'a name without @, <, >, ", backslashes and invisible characters',
-  { max: 100, trim: true },
+  { max: SENDER_NAME_LENGTH_MAX, trim: true },
 )
 
 /**

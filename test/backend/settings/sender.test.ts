@@ -111,6 +111,8 @@ t.test(
     const form = await ada.submit(PATH, { name: '"><script>' })
     matches(t, form, { status: 422, text: /id="name-fault">Name must be a name without @/ })
     matches(t, form.text, containing('value="&quot;&gt;&lt;script&gt;"'))
+    // Regression: the form accepted 200 characters, and the name was then rejected.
+    matches(t, form.text, containing('maxlength="100"'))
     t.equal((await ada.send('PUT', PATH, { name: '❤\ufe0f می\u200cخواهم' })).status, 200)
     t.equal((await ada.send('PUT', PATH, { name: "Zoë & 'Söhne', 北斗; Ltd." })).status, 200)
     await engine.createInvoice('2026-11-20')
