@@ -2,18 +2,25 @@
 
 type Names = readonly (readonly [pattern: RegExp, name: string])[]
 
-/** The first match is used, because the header also names other browsers with which the browser is compatible. */
+/**
+ * The first match is used, because the header also names other browsers with which the browser is compatible. Some
+ * browsers have another name on Android or iOS, such as `EdgA` and `CriOS`.
+ */
 const BROWSERS: Names = [
-  [/Edg\//, 'Edge'],
-  [/OPR\//, 'Opera'],
-  [/Firefox\//, 'Firefox'],
-  [/Chrom(?:e|ium)\//, 'Chrome'],
+  [/Edg(?:A|iOS)?\//, 'Edge'],
+  [/(?:OPR|OPT|OPiOS)\//, 'Opera'],
+  [/SamsungBrowser\//, 'Samsung Internet'],
+  [/(?:Firefox|FxiOS)\//, 'Firefox'],
+  [/(?:Chrome|Chromium|CriOS)\//, 'Chrome'],
   [/Safari\//, 'Safari'],
 ]
-/** The first match is used, because the header of Android also names Linux, and the header of iOS names Mac OS X. */
+/**
+ * The first match is used, because the header of Android also names Linux, and the header of iOS names Mac OS X. If a
+ * browser on an iPad requests pages for desktops, only its own name shows that it runs on iOS.
+ */
 const SYSTEMS: Names = [
   [/Android/, 'Android'],
-  [/iPhone|iPad/, 'iOS'],
+  [/iPhone|iPad|iPod|(?:Cri|Fx|Edgi|OPi)OS\//, 'iOS'],
   [/Windows/, 'Windows'],
   [/Mac OS X/, 'macOS'],
   [/Linux/, 'Linux'],

@@ -194,6 +194,41 @@ t.test(
   },
 )
 
+t.test('the list of sessions names the browsers', async (t) => {
+  // Regression: Edge on Android was Chrome, and all browsers on iOS were Safari, that on an iPad even on macOS.
+  const { backend } = await startSettings(t)
+  const android = 'Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko)'
+  const iphone =
+    'Mozilla/5.0 (iPhone; CPU iPhone OS 17_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)'
+  const ipad =
+    'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko)'
+  const browsers = [
+    [`${android} Chrome/131.0.0.0 Mobile Safari/537.36`, 'Chrome on Android'],
+    [`${android} Chrome/131.0.0.0 Mobile Safari/537.36 EdgA/131.0.0.0`, 'Edge on Android'],
+    [
+      `${android} SamsungBrowser/27.0 Chrome/125.0.0.0 Mobile Safari/537.36`,
+      'Samsung Internet on Android',
+    ],
+    [`${iphone} Version/17.7 Mobile/15E148 Safari/604.1`, 'Safari on iOS'],
+    [`${iphone} CriOS/131.0.6778.73 Mobile/15E148 Safari/604.1`, 'Chrome on iOS'],
+    [`${iphone} FxiOS/133.0 Mobile/15E148 Safari/605.1.15`, 'Firefox on iOS'],
+    [`${iphone} Version/17.0 EdgiOS/131.0.2903.48 Mobile/15E148 Safari/604.1`, 'Edge on iOS'],
+    [`${ipad} CriOS/131 Version/11.1.1 Safari/605.1.15`, 'Chrome on iOS'],
+    [`${ipad} Version/17.7 Safari/605.1.15`, 'Safari on macOS'],
+  ] as const
+  for (const [userAgent, name] of browsers) {
+    const login = await backend.request('POST', '/settings/login', {
+      headers: { ...JSON_ONLY, 'user-agent': userAgent },
+      body: CREDENTIALS,
+    })
+    const { text } = await backend.request('GET', '/settings/login-details', {
+      headers: { accept: 'text/html', cookie: cookieOf(login) },
+    })
+    const [, shown] = />([^<]*) <span class="hint">this session</.exec(text) ?? []
+    t.equal(shown, name, userAgent)
+  }
+})
+
 t.test('a person cannot end the session of another person', async (t) => {
   const { backend } = await startSettings(t)
   const [ada, mia] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
