@@ -28,11 +28,11 @@ export type Step = (typeof STEPS)[number]
 
 export const columnFieldOf = (field: FieldName) => `column_${field}`
 
-/** `readForm` reads these fields, except `step`, `recorded` and `import_id`, which `import-routes.ts` reads. */
+/** `readForm` reads these fields. `import-routes.ts` reads `step`, and the fields about the previous step. */
 export const IMPORT_FIELDS: ExpectedFields = {
   texts: [
     ...['file', 'file_name', 'step', 'date_format', 'currency', 'decimal_comma'],
-    ...['chase_overdue', 'correct', 'recorded', 'import_id'],
+    ...['chase_overdue', 'correct', 'recorded', 'refusals', 'import_id'],
     ...FIELD_NAMES.map(columnFieldOf),
   ],
   file: 'file',

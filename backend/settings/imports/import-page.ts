@@ -204,13 +204,14 @@ an invoice with too high an amount, void an invoice that should not exist, or re
 /** With `data-continue`, the script presses the button immediately, so that the import continues by itself. */
 function renderProgress(
   frame: Frame,
-  { form, result: { importId } }: Report,
+  { form, result: { importId, rejected } }: Report,
   done: number,
   left: number,
 ): Html {
   return html`<form method="post" action="${PATH}" enctype="multipart/form-data" class="card stack" data-once data-continue>${renderCommonHiddenFields(frame)}
 ${renderHiddenFields(form)}${form.correctsRecords && html`<input type="hidden" name="correct" value="yes">`}
 <input type="hidden" name="recorded" value="${done}">
+${rejected.length > 0 && renderHidden('refusals', JSON.stringify(rejected))}
 ${importId !== undefined && renderHidden('import_id', importId)}
 <p role="status">${done.toLocaleString('en')} of ${(done + left).toLocaleString('en')} recorded.</p>
 <progress max="${done + left}" value="${done}" aria-label="Records of the file"></progress>

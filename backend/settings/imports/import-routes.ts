@@ -2,6 +2,7 @@
  * The routes that import a CSV file. They check the file, compare it with the account's records, record the missing
  * records in several steps, and report the result of each step.
  */
+import joi, { type ArraySchema } from 'joi'
 import { createId } from '../../../shared/contract/id.ts'
 import { getAccount } from '../../accounts/accounts.ts'
 import { todayIn } from '../../calendar/calendar.ts'
@@ -14,7 +15,13 @@ import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-re
 import type { Response } from '../shell/response.ts'
 import { IMPORT_FIELDS, type ImportForm, parseFile, readForm, STEPS } from './import-form.ts'
 import { renderImportForm, renderImportPreview, renderImportReport } from './import-page.ts'
-import { type ComparedFile, compareFile, recordStep, type StepResult } from './import-step.ts'
+import {
+  type ComparedFile,
+  compareFile,
+  type RejectedRecord,
+  recordStep,
+  type StepResult,
+} from './import-step.ts'
 
 const PATH = '/settings/import'
 const ADMINS_ONLY = 'Only an Admin can import a file.'
@@ -76,6 +83,7 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
     ...{ database: deps.database, clock: deps.clock, ledger, fileName: form.fileName, importId },
     importContext: { account, chaseOverdue: form.chaseOverdue, actionContext },
     correctsRecords: form.correctsRecords,
+    rejectedBefore: parseRefusals(fields.text('refusals')),
   })
   // The form on the page of the previous step contains how many records the import had recorded by then.
   const recordedBefore = Math.max(0, fields.number('recorded') || 0)
@@ -96,6 +104,29 @@ async function checkImportId(reader: Reader, accountId: string, importId: string
   if (!/^imp_[0-9A-HJKMNP-TV-Z]{26}$/.test(importId)) notFound('import', importId)
   const row = await findImport(reader, importId)
   if (row !== undefined && row.account_id !== accountId) notFound('import', importId)
+}
+
+const REFUSALS: ArraySchema<RejectedRecord[]> = joi.array().items(
+  joi.object({
+    record: joi.string().required(),
+    code: joi.string().required(),
+    detail: joi.string().allow('').required(),
+  }),
+)
+
+/** Parses the field with the rejected records of the previous step. Throws `validation_failed`. */
+function parseRefusals(text: string): readonly RejectedRecord[] {
+  const { error, value } = REFUSALS.validate(parseJson(text || '[]'))
+  if (error === undefined) return value
+  return rejectField('refusals', 'refusals must be the refusals of the previous step, as JSON.')
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
 }
 
 function represent({ comparison, corrections }: ComparedFile) {

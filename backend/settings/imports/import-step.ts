@@ -19,11 +19,16 @@ import {
   recordCustomer,
 } from '../../import/recording.ts'
 import type { ImportedRecord } from '../../import/take-back-plan.ts'
+import { truncate } from '../../validation/truncate.ts'
 import { startTimeLimit } from '../shell/page-request.ts'
 
 /** The import stops after a step with this many rejected records, because they usually have the same cause. */
 const REJECTED_MAX = 100
 
+/** The form of the next step contains the rejected records, and a request of a form is limited to 1 MiB. */
+const REJECTED_TEXT_MAX = 200
+
+/** Each text is cut after `REJECTED_TEXT_MAX` UTF-16 code units. */
 export interface RejectedRecord {
   /** How people find the record in the file, e.g. `Customer C-7` or `Line 7, invoice 2026-114`. */
   readonly record: string
@@ -74,6 +79,8 @@ interface StepOptions {
   readonly importId: string
   readonly importContext: ImportContext
   readonly correctsRecords: boolean
+  /** The records that earlier steps have rejected. */
+  readonly rejectedBefore: readonly RejectedRecord[]
   readonly clock: () => Date
 }
 
@@ -120,9 +127,11 @@ type Kind = keyof StepResult['recorded']
 
 /**
  * Processes one record after the other, each in its own transaction, until the time of the step is over or
- * `REJECTED_MAX` records were rejected.
+ * `REJECTED_MAX` records were rejected. A record that an earlier step has rejected is not tried again: otherwise, the
+ * rejected records could take up the time of every step, and the import would never end.
  */
-function createStep({ database, clock, importId, importContext }: StepOptions) {
+function createStep({ database, clock, importId, importContext, rejectedBefore }: StepOptions) {
+  const knownRejections = new Map(rejectedBefore.map((known) => [known.record, known]))
   const isStepOver = startTimeLimit(clock, importContext.actionContext.now)
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }
   const rejected: RejectedRecord[] = []
@@ -131,10 +140,16 @@ function createStep({ database, clock, importId, importContext }: StepOptions) {
     /** `alsoKind` is counted in addition to `kind` if `perform` records a new invoice together with its payment. */
     async run(
       kind: Kind,
-      record: string,
+      name: string,
       perform: (tx: Transaction) => Promise<ImportedRecord[]>,
       alsoKind?: Kind,
     ): Promise<void> {
+      const record = truncate(name, REJECTED_TEXT_MAX)
+      const known = knownRejections.get(record)
+      if (known !== undefined) {
+        rejected.push(known)
+        return
+      }
       if (isStepOver() || rejected.length >= REJECTED_MAX) {
         attemptedAll = false
         return
@@ -148,7 +163,8 @@ function createStep({ database, clock, importId, importContext }: StepOptions) {
         if (!(error instanceof Problem) || error.status >= 500) throw error
         // A concurrent step of the same file has created the record.
         if (error.code === 'duplicate_external_id') return
-        rejected.push({ record, code: error.code, detail: detailOf(error) })
+        const detail = truncate(detailOf(error), REJECTED_TEXT_MAX)
+        rejected.push({ record, code: error.code, detail })
         return
       }
       recorded[kind]++

@@ -348,6 +348,49 @@ t.test(
   },
 )
 
+// Regression: the records that were rejected first took up the time of every step, and the import never ended.
+for (const client of ['a browser', 'a script']) {
+  t.test(`${client} can avoid that rejected records are tried again in each step`, async (t) => {
+    let ms = Date.parse('2026-11-21T10:15:00Z')
+    const { send, upload, list } = await startImporting(t, {
+      clock: () => {
+        ms += 900
+        return new Date(ms)
+      },
+    })
+    const rows = Array.from({ length: 7 }, (_, n) => {
+      // A customer needs a name with visible characters.
+      const customer = n < 5 ? '\u3164'.repeat(n + 1) : '"Joe ""A"" & Co"'
+      return `${n},${customer},,,2026-10-01,2026-10-31,5.00,`
+    })
+    const file = [HEADER, ...rows].join('\n')
+    let [steps, isComplete, refusals] = [0, false, '']
+    for (; !isComplete && steps < 9; steps++) {
+      if (client === 'a script') {
+        const { json } = await send(file, { step: 'record', refusals })
+        refusals = JSON.stringify(json['refusals'])
+        isComplete = json['complete'] === true
+      } else {
+        const { text } = await upload(file, { step: 'record', refusals })
+        const [, value = ''] = /name="refusals" value="([^"]*)"/.exec(text) ?? []
+        refusals = value.replaceAll('&quot;', '"').replaceAll('&amp;', '&')
+        isComplete = !text.includes('data-continue')
+        if (isComplete) matches(t, text, containing('10 records could not be recorded'))
+      }
+    }
+    t.ok(isComplete && steps > 2, `${steps} steps`)
+    t.equal((await list('invoices')).length, 2)
+  })
+}
+
+t.test('records that earlier steps have rejected must be sent as JSON', async (t) => {
+  const { send } = await startImporting(t)
+  for (const refusals of ['x', '{}', '[{"record":"Customer C-1"}]']) {
+    const { status, json } = await send(FILE, { step: 'record', refusals })
+    matches(t, [status, json['errors']], [422, [{ pointer: '/refusals' }]], refusals)
+  }
+})
+
 t.test('an import that takes several steps has one audit entry, with the totals', async (t) => {
   // Regression: each step wrote an entry with the counts of what remained.
   let ms = Date.parse('2026-11-21T10:15:00Z')
