@@ -54,6 +54,11 @@ export function errorKindOf(error: unknown): ErrorKind | undefined {
   return ERROR_KINDS.get(code) ?? ERROR_KINDS.get(code.slice(0, 2))
 }
 
+/** Whether the server reported that it ends the session, for example because it shuts down. */
+export function isSessionEnd(error: unknown): boolean {
+  return error instanceof DatabaseError && errorKindOf(error) === 'connection_lost'
+}
+
 /** Whether the error shows that the server is a standby, which may return outdated data. */
 export function isReadOnlyServer(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === '25006'

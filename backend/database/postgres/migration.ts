@@ -6,7 +6,7 @@ import type { MigrationProgress } from '../migrating/progress.ts'
 import type { MigrationTarget } from '../migrating/target.ts'
 import { type PrepareOptions, prepareSchema } from '../migrations.ts'
 import { query } from './connection.ts'
-import { connectFailureOf, errorKindOf } from './errors.ts'
+import { connectFailureOf, errorKindOf, isSessionEnd } from './errors.ts'
 import { kyselyOnConnection, textByCodePoint } from './kysely.ts'
 import {
   addColumn,
@@ -58,11 +58,22 @@ export async function migrateServer(
   const client = await connectAlone(url, name).catch((error: unknown) => {
     throw new Error(`The database cannot be reached: ${connectFailureOf(error)}`, { cause: error })
   })
+  let connectionError: Error | undefined
+  client.on('error', (error) => {
+    connectionError ??= error
+  })
   try {
     await checkServer(client)
     const connect = () => connectAlone(url, name)
     const target = createTarget(client, { progress: options.progress, connect })
-    const migrated = await prepareSchema(target, options)
+    const migrated = await prepareSchema(target, options).catch((error: unknown) => {
+      const lost = connectionError ?? (isSessionEnd(error) ? error : undefined)
+      if (lost === undefined) throw error
+      throw new Error(
+        'The connection to the database was lost during the migration. Start again: the migration continues where it stopped.',
+        { cause: lost },
+      )
+    })
     // PostgreSQL's query planner has no statistics on new indexes and filled tables yet.
     if (migrated.length > 0) await client.query('analyze')
     return migrated

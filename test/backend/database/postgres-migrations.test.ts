@@ -12,6 +12,7 @@ import type { Migrations } from '../../../backend/database/migrating/run.ts'
 import { index, transaction } from '../../../backend/database/migrating/steps.ts'
 import { MIGRATIONS } from '../../../backend/database/migrations.ts'
 import { migrateServer } from '../../../backend/database/postgres/migration.ts'
+import { rejectsWith } from '../../fixtures/matches.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { newBarePostgresUrl } from '../../fixtures/service/database-url.ts'
@@ -270,6 +271,23 @@ t.test('an index is built over the only connection that the server accepts', asy
   await operator.query(`alter role ${role} connection limit 1`)
   const steps = [index('create index numbers_n on numbers (n)')]
   t.strictSame(await migrate({ ...table, '0002-index': { steps } }), ['0002-index'])
+})
+
+// Regression: the error was that of the driver, or "not queryable", and did not say what to do.
+t.test('if the connection is lost, the error says that the next run continues', async (t) => {
+  const url = await newBarePostgresUrl(t)
+  const migrate = (migrations: Migrations) =>
+    migrateServer(url, 'test', { progress: SILENT_PROGRESS, mayMigrate: true, migrations })
+  const table = { '0001-table': { steps: [transaction('create table numbers (n integer)')] } }
+  await migrate(table)
+  const lost = [transaction('select pg_terminate_backend(pg_backend_pid())')]
+  await rejectsWith(
+    t,
+    migrate({ ...table, '0002-lost': { steps: lost } }),
+    /connection to the database was lost.*Start again: the migration continues where it stopped/,
+  )
+  const repaired = [transaction('create index numbers_n on numbers (n)')]
+  t.strictSame(await migrate({ ...table, '0002-lost': { steps: repaired } }), ['0002-lost'])
 })
 
 /** Selects the table locks of this database for which a transaction waits. */
