@@ -1,6 +1,6 @@
 // Checks the files of deploy/ with promtool, systemd-analyze and kubectl, if they are installed.
 import { execFile, spawnSync } from 'node:child_process'
-import { chmodSync } from 'node:fs'
+import { chmodSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { loadAll } from 'js-yaml'
@@ -75,5 +75,38 @@ t.test(
     const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`)
     t.equal(new Set(names).size, names.length)
     matches(t, names.join(), /Deployment receivables-backend.*Deployment receivables-gateway/)
+  },
+)
+
+// Regression: the startup probe killed a backend that had migrated the database for ten minutes.
+t.test(
+  'on Kubernetes, a new pod migrates the database with the new image before its backend starts',
+  { skip: missing('kubectl') },
+  async (t) => {
+    const read = (path: string) => readFileSync(join(root, path), 'utf8')
+    const [, image = ''] =
+      /set image deployment\/\S+ '(\S+)'/.exec(read('docs/operations.md')) ?? []
+    // Of the objects in the file, `kubectl set image` accepts only the Deployment.
+    const [manifest = ''] = read('deploy/kubernetes/backend.yaml').split('\n---\n')
+    const file = join(t.testdir({ 'deployment.yaml': manifest }), 'deployment.yaml')
+    const options = ['--local', '-f', file, '-o', 'yaml', image]
+    const [deployment] = loadAll(await run('kubectl', 'set', 'image', ...options))
+    const [, newImage] = image.split('=')
+    const databaseUrl = {
+      name: 'DATABASE_URL_FILE',
+      value: '/run/secrets/receivables/database_url',
+    }
+    matches(t, deployment, {
+      spec: {
+        template: {
+          spec: {
+            initContainers: [
+              { args: ['backend/cli.ts', 'migrate'], image: newImage, env: [databaseUrl] },
+            ],
+            containers: [{ image: newImage }],
+          },
+        },
+      },
+    })
   },
 )
