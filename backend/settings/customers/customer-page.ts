@@ -202,16 +202,9 @@ function renderChasing(
   const ladder = readLadder(row.ladder)
   // While the customer is paused or stopped, resuming reminders about the invoices would not send any.
   const hasInvoicesToResume = row.chasing_status === 'active' && customer.hasResumable
-  const reason = row.chasing_reason === null ? '' : `: ${reasonWords(row.chasing_reason)}`
   return html`<section class="card" aria-labelledby="chasing"><h2 id="chasing">Reminders</h2>
 ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this customer. Messages shown as delivered are made up.</p>`}
-<p>${
-    row.status === 'archived'
-      ? html`<strong>Archived.</strong> No reminder is sent. Invoices stay open and can be paid.`
-      : row.chasing_status === 'active'
-        ? html`<strong>Active.</strong> Reminders follow ${ladder === undefined ? 'the account’s schedule' : 'the customer’s own schedule'}.`
-        : html`<strong>${row.chasing_status === 'paused' ? 'Paused' : 'Stopped'}</strong> ${row.chasing_status === 'paused' && renderUntil(row.chasing_until, timezone)}${reason}`
-  }</p>
+<p>${renderChasingState(row, timezone)}</p>
 <p class="hint">${
     ladder === undefined
       ? ''
@@ -222,6 +215,22 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this
 ${hasInvoicesToResume && html`<p class="hint">No reminders are sent about some open invoices, because a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
 ${canChange(customer) && html`<div class="actions">${hasInvoicesToResume && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, rejectedPause)}</div>`}
 </section>`
+}
+
+/** Says whether reminders are sent to the customer and, if not, why. */
+function renderChasingState(row: DebtorRow, timezone: string): Html {
+  if (row.status === 'archived') {
+    return html`<strong>Archived.</strong> No reminder is sent. Invoices stay open and can be paid.`
+  }
+  if (row.chasing_status !== 'active') {
+    const reason = row.chasing_reason === null ? '' : `: ${reasonWords(row.chasing_reason)}`
+    return html`<strong>${row.chasing_status === 'paused' ? 'Paused' : 'Stopped'}</strong> ${row.chasing_status === 'paused' && renderUntil(row.chasing_until, timezone)}${reason}`
+  }
+  const blockReason = blockReasonOf(row)
+  if (blockReason !== undefined) {
+    return html`<strong>No reminder is sent:</strong> ${reasonWords(blockReason)}.`
+  }
+  return html`<strong>Active.</strong> Reminders follow ${readLadder(row.ladder) === undefined ? 'the account’s schedule' : 'the customer’s own schedule'}.`
 }
 
 function renderActions(

@@ -141,7 +141,11 @@ t.test('an Admin changes, pauses and archives a customer; the API shows the chan
   matches(t, rejected.text, /<details class="action" open>.*Enter a reason\./s)
   const saved = await ada.submit(path, { name: '<b>Globex</b>', email: '' })
   matches(t, saved, { status: 303 })
-  matches(t, (await ada.page(path)).text, /&lt;b&gt;Globex&lt;\/b&gt;.*No address/s)
+  const { text } = await ada.page(path)
+  matches(t, text, /&lt;b&gt;Globex&lt;\/b&gt;.*No address/s)
+  // Regression: the page said that reminders were active, although none can be sent.
+  matches(t, text, /No reminder is sent:<\/strong> the customer has no e-mail address\./)
+  t.notMatch(text, /<strong>Active\.<\/strong>/)
 })
 
 t.test(
