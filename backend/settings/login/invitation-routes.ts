@@ -65,7 +65,7 @@ export const invitationPages: readonly PublicPage[] = [
       return {
         status: 201,
         json: session && representSession(session),
-        location: '/settings/api-keys',
+        location: '/settings',
         ...started,
       }
     },
