@@ -102,7 +102,8 @@ export function decidePlan(
     },
     now,
   )
-  const pauseEnds = debtor.chasing_status === 'paused' ? debtor.chasing_until : null
+  const isPaused = debtor.chasing_status === 'paused' && !isPauseOver(debtor, now)
+  const pauseEnds = isPaused ? debtor.chasing_until : null
   return {
     refusal,
     plan: pauseEnds === null ? plan : planAgainNoLaterThan(plan, new Date(pauseEnds)),
