@@ -26,12 +26,19 @@ export interface WorkingTime {
 /**
  * Returns the debtor's own time zone, otherwise the account's. A stored time zone may be unknown after a downgrade of
  * Node.js. Only sending times depend on the debtor's time zone, so the account's then replaces it. An unknown time zone
- * of the account remains an error: due dates depend on it, and `invoice.overdue` must not be sent on a wrong day.
+ * of the account is an error: due dates depend on it, and `invoice.overdue` must not be sent on a wrong day.
  */
 export function sendingTimezone(
   { timezone }: Pick<DebtorRow, 'timezone'>,
   accountTimezone: string,
 ): string {
+  // Without this check, a reminder to a debtor with its own time zone would be handed over twice: the planning that
+  // follows the hand-over needs the time zone of the account, so the result could not be recorded.
+  if (parseTimezone(accountTimezone) === undefined) {
+    throw new Error(
+      `the time zone ${accountTimezone} of the account is unknown to this version of Node.js`,
+    )
+  }
   return timezone === null || parseTimezone(timezone) === undefined ? accountTimezone : timezone
 }
 

@@ -85,6 +85,27 @@ t.test('if the time zone of a debtor is unknown, the one of the account applies'
   t.strictSame(await engine.messageLog(), ['friendly:sent'])
 })
 
+// Regression: the reminder was handed over, but could not be marked as sent, and was later handed over again.
+t.test('in an account whose time zone is unknown, no reminder is sent', async (t) => {
+  const engine = await startEngine(t)
+  const { accountId, backend } = engine.testAccount
+  const { id } = await engine.createDebtor({ timezone: 'Europe/Amsterdam' })
+  await engine.createInvoice('2026-11-19', { debtor_id: String(id) })
+  await engine.plan('2026-11-24T08:00:00.000Z')
+  const setTimeZone = (timezone: string) =>
+    backend.database.transaction((tx) =>
+      tx.updateTable('accounts').set({ timezone }).where('id', '=', accountId).execute(),
+    )
+  await setTimeZone('Mars/Olympus')
+  await engine.send('2026-11-24T09:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:scheduled'])
+  t.equal(engine.smtp.mails.length, 0)
+  await setTimeZone('UTC')
+  await engine.send('2026-11-24T09:12:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:sent'])
+  t.equal(engine.smtp.mails.length, 1)
+})
+
 t.test('concurrent planning runs plan each message once', async (t) => {
   const engine = await startEngine(t)
   for (let n = 0; n < 5; n++) await engine.createInvoice('2026-11-19')
