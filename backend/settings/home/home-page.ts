@@ -226,6 +226,10 @@ function renderAges({ currency, ages }: DueByAge, today: string): Html {
 const weekdayOf = calendarDateFormat('en-GB', { weekday: 'short' })
 const dayAndMonth = calendarDateFormat('en-GB', { day: 'numeric', month: 'short' })
 
+/** While an invoice is paused, only the calendar computes when its reminders continue. */
+const NOT_COUNTED =
+  'Customers and invoices that are paused now are not counted, even if the pause ends on one of these days: the calendar shows them.'
+
 function renderWeek({ reminders, oldInvoices, today }: Overview): Html {
   const largest = Math.max(...reminders.days.map(({ debtors }) => debtors), 1)
   const total = reminders.days.reduce((sum, { debtors }) => sum + debtors, 0)
@@ -233,14 +237,14 @@ function renderWeek({ reminders, oldInvoices, today }: Overview): Html {
 <a href="/settings/reminders">Calendar</a></div>
 <div class="card">${
     total === 0
-      ? html`<p class="hint">No reminder is due in the next seven days.</p>`
+      ? html`<p class="hint">No reminder is scheduled for the next seven days. ${NOT_COUNTED}</p>`
       : html`<table class="week"><caption class="unseen">Customers to be reminded, by day</caption>
 <thead><tr>${reminders.days.map(({ date }) => html`<th scope="col"${date === today && html` aria-current="date"`}><time datetime="${date}">${weekdayOf(date)}<span>${dayAndMonth(date)}</span></time></th>`)}</tr></thead>
 <tbody><tr>${reminders.days.map(
           ({ debtors }) =>
             html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (debtors / largest) * 40).toFixed(2)}" width="10" height="${((debtors / largest) * 40).toFixed(2)}"/></svg>${debtors === 0 ? html`<span class="hint">–</span>` : html`<strong>${debtors.toLocaleString('en')}</strong>`}</td>`,
         )}</tr></tbody></table>
-<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${reminders.isTruncated && ` Only the ${UPCOMING_INVOICES_MAX} invoices with the earliest reminders are taken into account, so the counts of later days may be too low. The calendar shows all reminders.`}</p>`
+<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day. ${NOT_COUNTED}${reminders.isTruncated && ` Only the ${UPCOMING_INVOICES_MAX} invoices with the earliest reminders are taken into account, so the counts of later days may be too low. The calendar shows all reminders.`}</p>`
   }${renderOldInvoicesHint(oldInvoices)}</div></section>`
 }
 

@@ -462,6 +462,24 @@ t.test('the count of the reminders of some days ends with the last of these days
   t.equal((await count(8)).isTruncated, true)
 })
 
+// Regression: Home said that no reminder was due, although the calendar showed one at the end of the pause.
+t.test('Home says that it does not count reminders after a pause', async (t) => {
+  const { engine, logInAdmin } = await startEngineWithUsers(t)
+  const { id } = await engine.createInvoice('2026-11-13')
+  await engine.planAndSendAt('2026-11-17T10:00:00.000Z')
+  const payment = { invoice_id: id, currency: 'EUR', amount: 4000 }
+  await engine.testAccount.create('/api/v1/payments', payment)
+  await engine.plan('2026-11-23T08:00:00.000Z')
+  const ada = await logInAdmin()
+  matches(t, (await ada.page('/settings/reminders')).text, /Tuesday 24 November/)
+  const { text } = await ada.page('/settings')
+  matches(
+    t,
+    text,
+    /No reminder is scheduled for the next seven days\. .+ paused now are not counted/,
+  )
+})
+
 // Regression: the last day ended at the present time of day, so in the morning the calendar showed no reminder on it.
 t.test('the preview covers the whole of its last day', async (t) => {
   const { engine, backend, logInAdmin } = await startEngineWithUsers(t)
