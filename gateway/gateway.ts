@@ -24,6 +24,7 @@ import { createGateway } from './pipeline/pipeline.ts'
 import type { RateLimiter } from './rate-limit/limiter.ts'
 import { createLocalRateLimiter } from './rate-limit/local-limiter.ts'
 import { OUTAGE_EFFECTS } from './rate-limit/outage-reason.ts'
+import { describeRedis } from './rate-limit/redis-address.ts'
 import { RedisRateLimiter } from './rate-limit/redis-limiter.ts'
 import { type BackendAddresses, watchBackendAddresses } from './upstream/addresses.ts'
 import { BackendSet, connectionsPerBackend } from './upstream/backend-set.ts'
@@ -48,10 +49,14 @@ await runProcess({
         `GATEWAY_WORKERS is ${GATEWAY_WORKERS}, but REDIS_URL is not set. Workers need Redis to count calls together: set REDIS_URL`,
       ])
     }
+    const notes: string[] = []
+    if (REDIS_URL !== undefined) notes.push(`Redis is ${describeRedis(REDIS_URL)}.`)
     const certificate = readCertificate(TLS_CERT, TLS_KEY)
-    if (certificate === undefined) return []
-    const end = new Date(certificate.expiresAt).toISOString()
-    return [`The certificate covers ${certificate.names} and expires on ${end}.`]
+    if (certificate !== undefined) {
+      const end = new Date(certificate.expiresAt).toISOString()
+      notes.push(`The certificate covers ${certificate.names} and expires on ${end}.`)
+    }
+    return notes
   },
   start(settings, log) {
     if (settings.GATEWAY_WORKERS === 1 || cluster.isWorker) return startGateway(settings, log)

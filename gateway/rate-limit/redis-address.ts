@@ -107,6 +107,34 @@ export function parseRedisAddress(text: string): RedisAddress {
   }
 }
 
+/**
+ * Describes the address without its password, for `--check-config`. All gateways must use the same database: in another
+ * one, each key would have a second count.
+ */
+export function describeRedis(address: RedisAddress): string {
+  const { db, username = 'default' } = address
+  return `${describeServers(address)}, database ${db}, as ${username}`
+}
+
+function describeServers(address: RedisAddress): string {
+  switch (address.form) {
+    case 'server':
+      return describeHosts([address])
+    case 'socket':
+      return address.path
+    case 'sentinel':
+      return `the master ${address.master} of the sentinels ${describeHosts(address.sentinels)}`
+    case 'cluster':
+      return `the cluster of ${describeHosts(address.nodes)}`
+  }
+}
+
+function describeHosts(hosts: readonly RedisHost[]): string {
+  return hosts
+    .map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`)
+    .join(', ')
+}
+
 function splitUrl(text: string): Partial<Record<string, string>> {
   const groups = URL_FORM.exec(text)?.groups
   if (groups === undefined) {

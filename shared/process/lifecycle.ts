@@ -192,7 +192,7 @@ function drainOnSignal(drain: () => Promise<void>, timeoutMs: number, log: Logge
 }
 
 function readCommandLine<S extends Schema>(options: ProcessOptions<S>): SettingsOf<S> {
-  const { name, description, schema, check } = options
+  const { name, description, schema, check, foreign = [] } = options
   try {
     const { values } = parseArgs({
       options: { help: { type: 'boolean', short: 'h' }, 'check-config': { type: 'boolean' } },
@@ -206,7 +206,8 @@ function readCommandLine<S extends Schema>(options: ProcessOptions<S>): Settings
     if (values['check-config']) {
       for (const name of findPossiblyMistypedVariables(schema, process.env)) {
         // OpenTelemetry's packages read more variables than our settings name.
-        if (!name.startsWith('OTEL_')) notes.push(`${name} is not a setting of this process.`)
+        if (!name.startsWith('OTEL_') && !foreign.includes(name))
+          notes.push(`${name} is not a setting of this process.`)
       }
       const lines = [describeSettings(schema, process.env), ...notes.map((note) => `# ${note}`)]
       process.stdout.write(`${lines.join('\n')}\n`)

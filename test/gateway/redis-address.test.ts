@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseRedisAddress } from '../../gateway/rate-limit/redis-address.ts'
+import { describeRedis, parseRedisAddress } from '../../gateway/rate-limit/redis-address.ts'
 import { matches, throwsWith } from '../fixtures/matches.ts'
 
 t.test('every form of REDIS_URL is parsed', async (t) => {
@@ -80,5 +80,22 @@ t.test('an error names the mistake, and never the password', async (t) => {
     } catch (error) {
       t.notMatch(String(error), /canary/)
     }
+  }
+})
+
+t.test('an address is described with its database, and without its password', async (t) => {
+  for (const [url, description] of [
+    ['redis://:secret@[::1]/2', '[::1]:6379, database 2, as default'],
+    ['unix:///run/redis.sock?password=secret', '/run/redis.sock, database 0, as default'],
+    [
+      'redis-sentinel://:secret@one,two:5/main?db=1&sentinel_password=secret',
+      'the master main of the sentinels one:26379, two:5, database 1, as default',
+    ],
+    [
+      'redis-cluster://gateway:secret@one,two',
+      'the cluster of one:6379, two:6379, database 0, as gateway',
+    ],
+  ] as const) {
+    t.equal(describeRedis(parseRedisAddress(url)), description)
   }
 })

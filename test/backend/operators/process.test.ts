@@ -68,6 +68,18 @@ t.test('each response of a backend that drains closes its connection', async (t)
   await backend.exited
 })
 
+// Regression: the settings of the gateway were called mistakes, although both processes may share an environment.
+t.test('--check-config of a backend does not mention the settings of the gateway', async (t) => {
+  const env = environment(t, { BACKEND_URLS: 'http://127.0.0.1:8081', DATA_DIRECTORY: 'data' })
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ['backend/main.ts', '--check-config'],
+    { env },
+  )
+  matches(t, stdout, containing('# DATA_DIRECTORY is not a setting of this process.'))
+  t.notMatch(stdout, 'BACKEND_URLS')
+})
+
 t.test('a second backend on the same data does not start', async (t) => {
   const env = environment(t)
   const first = await startProcess(t, 'backend/main.ts', env)
