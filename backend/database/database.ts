@@ -46,15 +46,16 @@ export interface Database {
 export interface TransactionScope {
   /**
    * The account for which the transaction runs. Waiting transactions of different accounts take turns, and those of one
-   * account begin in the order of the calls. All transactions without an account, such as those of background work,
-   * take turns like the transactions of one more account.
+   * account begin in the order of the calls, except that on PostgreSQL, those with a `debtorId` have a queue of their
+   * own. All transactions without an account, such as those of background work, take turns like the transactions of one
+   * more account.
    */
   readonly accountId?: string | undefined
   /**
    * The only debtor whose records the transaction changes. The decisions of `work` may depend only on these records, on
-   * the account's settings, and on unique constraints. SQLite runs such transactions of different debtors at the same
-   * time, so that they share round trips to its thread. If one of them fails, the others may be undone and run again.
-   * `work` must therefore have no effect outside of `tx`.
+   * the account's settings, and on unique constraints. Such transactions of different debtors may run at the same time,
+   * so that they share round trips and a COMMIT. If one of them fails, the others may be undone and run again. `work`
+   * must therefore have no effect outside of `tx`.
    */
   readonly debtorId?: string | undefined
 }

@@ -49,7 +49,7 @@ export interface Write {
    */
   findDebtorId?(read: Reader): Promise<string | undefined>
   /** The member of the problem `idempotency_key_reused` that contains the id of the first request's resource. */
-  readonly originalIdMember: string
+  readonly firstIdMember: string
 }
 
 export interface Idempotency {
@@ -118,9 +118,7 @@ async function replayOrPerform(
 ): Promise<Outcome> {
   const [earlier, debtorId] = await Promise.all([
     findRecorded(database.read, attempt, write),
-    // Only the write queue of SQLite needs the debtor: it interleaves transactions of different debtors, and runs all
-    // others one after another. On PostgreSQL, where `isConcurrent` is true, all transactions can run at the same time.
-    database.isConcurrent ? undefined : write.findDebtorId?.(database.read),
+    write.findDebtorId?.(database.read),
   ])
   if (earlier !== undefined) return earlier
   try {
@@ -140,11 +138,11 @@ async function replayOrPerform(
 async function findRecorded(
   read: Reader,
   { accountId, operation, key, fingerprint }: Attempt,
-  { originalIdMember }: Write,
+  { firstIdMember }: Write,
 ): Promise<Outcome | undefined> {
   const [row] = await readRow(read, { accountId, operation, key })
   if (row === undefined) return undefined
-  if (row.fingerprint !== fingerprint) throw keyReused({ [originalIdMember]: row.resource_id })
+  if (row.fingerprint !== fingerprint) throw keyReused({ [firstIdMember]: row.resource_id })
   return { resourceId: row.resource_id, body: row.body, replayed: true }
 }
 

@@ -42,7 +42,7 @@ export const paymentOperations: readonly Operation[] = [
     operationId: 'createPayment',
     body: paymentBody,
     idempotencyKey: 'required',
-    originalIdMember: 'original_payment_id',
+    firstIdMember: 'original_payment_id',
     async create(tx, { caller, now, idempotencyKey, fingerprint }, body) {
       const { payment, allocations } = await recordPayment(
         tx,
@@ -65,23 +65,28 @@ export const paymentOperations: readonly Operation[] = [
 ]
 
 /**
- * Finds the only debtor whose records the payment changes: SQLite can then run payments of other debtors at the same
- * time. The debtor of the first invoice suffices, because a payment to invoices of several debtors is rejected. The
- * body is not validated yet. If no debtor is found, e.g. because validation would change an id in the body, SQLite runs
- * the payment alone.
+ * Finds the only debtor whose records the payment changes, so that it can share a commit with payments of other debtors
+ * (see `TransactionScope`). The debtor of the first invoice suffices, because a payment to invoices of several debtors
+ * is rejected. The body is not validated yet. If no debtor is found, e.g. because validation would change an id in the
+ * body, the payment is recorded by itself.
  */
 async function findDebtorId(
   reader: Reader,
   accountId: string,
   { debtor_id, invoice_id, allocations }: JsonObject,
 ): Promise<string | undefined> {
-  if (typeof debtor_id === 'string') {
+  if (isPlainId(debtor_id)) {
     return (await debtorExists(reader, accountId, debtor_id)) ? debtor_id : undefined
   }
   const [first]: readonly unknown[] = Array.isArray(allocations) ? allocations : []
   const invoiceId = isJsonObject(first) ? first['invoice_id'] : invoice_id
-  if (typeof invoiceId !== 'string') return undefined
+  if (!isPlainId(invoiceId)) return undefined
   return await findDebtorIdOfInvoice(reader, accountId, invoiceId)
+}
+
+/** PostgreSQL rejects a query with a text that it cannot store. */
+function isPlainId(id: unknown): id is string {
+  return typeof id === 'string' && /^\w{1,64}$/.test(id)
 }
 
 /**
@@ -125,8 +130,8 @@ function isSameRequest(
 function hasSameTarget(body: JsonObject, payment: ReturnType<typeof representPayment>): boolean {
   const { invoice_id, allocations, debtor_id } = body
   // The allocations cannot be compared with the body: they may have changed since the payment was recorded, and an
-  // overpayment allocates less than the body requests. The payment's `effects` name the requested invoices, and never
-  // change.
+  // overpayment allocates less than the body requests. The payment's `effects` never change. They name the requested
+  // invoices, unless the setting `apply_credit` has allocated a rest to others: a late retry is then rejected.
   const invoiceIds: readonly unknown[] = payment.effects.invoices.map(
     ({ id }: { id: string }) => id,
   )

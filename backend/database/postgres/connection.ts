@@ -94,8 +94,11 @@ export class TransactionConnection implements DatabaseConnection {
     return this.#hasEnded
   }
 
-  begin(): void {
+  /** `lockMsMax` replaces the maximum time of the session for which a statement waits for a lock. */
+  begin({ lockMsMax }: { readonly lockMsMax?: number } = {}): void {
     this.#add(BEGIN)
+    if (lockMsMax !== undefined)
+      this.#add(CompiledQuery.raw(`set local lock_timeout = ${lockMsMax}`))
   }
 
   /** Commits. Returns false if `unawaitedError` prevented the commit. */

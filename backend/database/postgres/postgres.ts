@@ -1,12 +1,14 @@
 /**
- * PostgreSQL: any number of backends on one database. Each transaction runs with READ COMMITTED on a connection
- * of its own; code must lock the rows on which its decisions depend. A transaction that the database aborted,
- * e.g. because of a deadlock, is retried a few times by `PostgresDatabase`, so that its caller rarely notices.
+ * PostgreSQL: any number of backends on one database. Each transaction, or each group of transactions of different
+ * debtors (transaction-groups.ts), runs with READ COMMITTED on a connection of its own; code must lock the rows on
+ * which its decisions depend. A transaction that the database aborted, e.g. because of a deadlock, is retried a few
+ * times by `PostgresDatabase`, so that its caller rarely notices.
  */
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { DatabaseConnection } from 'kysely'
+import { Problem } from '../../../shared/contract/problem.ts'
 import { type CollapsingLog, createCollapsingLog } from '../../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../../shared/process/log.ts'
 import { collectAnnouncements } from '../announcements.ts'
@@ -31,7 +33,8 @@ import { PostgresReaders } from './readers.ts'
 import { parseServers } from './servers.ts'
 import { checkRoleLimits, connectAlone, connectToPrimary, type SessionOptions } from './sessions.ts'
 import { StatementNames } from './statement-names.ts'
-import { PostgresWriters } from './writers.ts'
+import { TransactionGroups, type Work } from './transaction-groups.ts'
+import { PostgresWriters, type Writer } from './writers.ts'
 
 const CONNECTIONS_MAX = 15
 
@@ -58,6 +61,12 @@ type Attempt<T> = { readonly value: T } | { readonly retryable: Error }
  * gateway's timeout.
  */
 const LOCK_SHARE = 0.6
+
+/**
+ * How long a group of transactions waits for a lock: one of them may have to wait for a transaction outside of the
+ * group, and the others should not. Shorter than the time after which the server looks for deadlocks (1 s by default).
+ */
+const GROUP_LOCK_MS_MAX = 250
 
 export async function openPostgres(options: DatabaseOptions & { waitMsMax: number }) {
   const { url, directUrl, openedBy, log, waitMsMax, connectionsMax = CONNECTIONS_MAX } = options
@@ -117,10 +126,12 @@ class PostgresDatabase implements OpenDatabase {
   readonly #log: Logger
   readonly #collapsingLog: CollapsingLog
   readonly #waitMsMax: number
+  readonly #lockMsMax: number
   readonly #waits: DatabaseOptions['waits']
   /** The numbers of ended transactions, by outcome. */
   readonly #outcomes = { committed: 0, rolledBack: 0, lost: 0 }
   readonly #writers: PostgresWriters
+  readonly #groups: TransactionGroups
   readonly #readers: PostgresReaders
   readonly #names: StatementNames
   readonly #announcements: PostgresAnnouncements
@@ -139,6 +150,7 @@ class PostgresDatabase implements OpenDatabase {
     this.#log = options.log
     this.#collapsingLog = createCollapsingLog(options.log)
     this.#waitMsMax = options.waitMsMax
+    this.#lockMsMax = options.lockMsMax
     this.#waits = options.waits
     const readersMax = Math.max(READERS_MIN, Math.floor(options.connectionsMax * READERS_SHARE))
     const writersMax = options.connectionsMax - readersMax
@@ -146,6 +158,14 @@ class PostgresDatabase implements OpenDatabase {
       ...options,
       connectionsMax: writersMax,
       readOnly: false,
+    })
+    this.#groups = new TransactionGroups({
+      connect: (accountId, deadline) => this.#connect(accountId, deadline),
+      runAlone: (work, accountId, deadline, writer) =>
+        this.#runWithRetries(work, accountId, deadline, writer),
+      runTogether: (works, writer) => this.#runTogether(works, writer),
+      waitMsMax: options.waitMsMax,
+      waits: options.waits,
     })
     this.#readers = new PostgresReaders({
       ...options,
@@ -175,16 +195,19 @@ class PostgresDatabase implements OpenDatabase {
       { name: 'read', ...this.#readers.activity },
       { name: 'write', ...connections },
     ]
-    return { ...this.#outcomes, waiting, pools }
+    return { ...this.#outcomes, waiting: waiting + this.#groups.waiting, pools }
   }
 
   async transaction<T>(
     work: (tx: Transaction) => Promise<T>,
-    { accountId }: TransactionScope = {},
+    { accountId, debtorId }: TransactionScope = {},
   ): Promise<T> {
     this.#assertOutside('A transaction was opened inside another')
     if (this.#closing !== undefined) throw unavailable(new Error('The database is closed'))
-    const outcome = this.#runWithRetries(work, accountId)
+    const outcome =
+      accountId === undefined || debtorId === undefined
+        ? this.#runWithRetries(work, accountId, performance.now() + this.#waitMsMax)
+        : this.#groups.run(work, { accountId, debtorId })
     const ended = outcome.catch(() => {})
     this.#inProgress.add(ended)
     try {
@@ -226,13 +249,19 @@ class PostgresDatabase implements OpenDatabase {
     return this.#closing
   }
 
+  /** The first attempt uses the connection `first`, if there is one. */
   async #runWithRetries<T>(
-    work: (tx: Transaction) => Promise<T>,
+    work: Work<T>,
     accountId: string | undefined,
+    deadline: number,
+    first?: Writer,
   ): Promise<T> {
-    const deadline = performance.now() + this.#waitMsMax
     for (let attempt = 1; ; attempt += 1) {
-      const outcome = await this.#attempt(work, accountId)
+      const writer =
+        attempt === 1 && first !== undefined
+          ? first
+          : await this.#connectAndRecordWait(accountId, deadline)
+      const outcome = await this.#attempt(work, writer)
       if ('value' in outcome) {
         this.#fault = undefined
         this.#outcomes.committed++
@@ -247,15 +276,21 @@ class PostgresDatabase implements OpenDatabase {
     }
   }
 
-  async #attempt<T>(
-    work: (tx: Transaction) => Promise<T>,
-    accountId: string | undefined,
-  ): Promise<Attempt<T>> {
+  async #connectAndRecordWait(accountId: string | undefined, deadline: number): Promise<Writer> {
     const from = performance.now()
-    const writer = await this.#writers.connect(accountId).catch((error: unknown) => {
+    const writer = await this.#connect(accountId, deadline)
+    this.#waits?.observe((performance.now() - from) / 1000)
+    return writer
+  }
+
+  #connect(accountId: string | undefined, deadline: number): Promise<Writer> {
+    const waitMsMax = Math.max(0, Math.ceil(deadline - performance.now()))
+    return this.#writers.connect(accountId, waitMsMax).catch((error: unknown) => {
       throw this.#recordLoss(unavailable(error), error)
     })
-    this.#waits?.observe((performance.now() - from) / 1000)
+  }
+
+  async #attempt<T>(work: Work<T>, writer: Writer): Promise<Attempt<T>> {
     const connection = new TransactionConnection(writer.client, this.#names)
     try {
       return await this.#run(connection, work)
@@ -274,12 +309,8 @@ class PostgresDatabase implements OpenDatabase {
     work: (tx: Transaction) => Promise<T>,
   ): Promise<Attempt<T>> {
     connection.begin()
-    const state = { active: true }
-    const tx = kyselyOnConnection<Tables>(guarded(connection, state))
     const topics = new Set<string>()
-    collectAnnouncements(tx, topics)
-    let [outcome] = await Promise.allSettled([this.#running.run(state, () => work(tx))])
-    state.active = false
+    let [outcome] = await Promise.allSettled([this.#runWork(work, connection, topics)])
     if (outcome.status === 'fulfilled' && connection.fatalError === undefined) {
       const attempt = await this.#commit(connection, outcome.value)
       if (attempt !== undefined) {
@@ -303,6 +334,60 @@ class PostgresDatabase implements OpenDatabase {
       fatalError?.kind === 'locked' ? new LockTimeout(cause) : unavailable(cause),
       cause,
     )
+  }
+
+  /**
+   * Runs the works on one connection, at the same time, so that their statements are sent together. Returns undefined
+   * if nothing is recorded because one of them, or a statement, has failed.
+   */
+  async #runTogether<T>(
+    works: readonly Work<T>[],
+    writer: Writer,
+  ): Promise<readonly T[] | undefined> {
+    const connection = new TransactionConnection(writer.client, this.#names)
+    try {
+      connection.begin({ lockMsMax: Math.min(this.#lockMsMax, GROUP_LOCK_MS_MAX) })
+      const topics = new Set<string>()
+      const outcomes = await Promise.allSettled(
+        works.map((work) => this.#runWork(work, connection, topics)),
+      )
+      const results = outcomes.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+      if (results.length === works.length && connection.fatalError === undefined) {
+        const attempt = await this.#commit(connection, results).catch((error: unknown) => {
+          // Any other error means that nothing is recorded. It may concern only one of the works.
+          if (!(error instanceof Problem && error.code === 'gateway_timeout')) return undefined
+          this.#outcomes.lost += works.length - 1
+          throw error
+        })
+        if (attempt !== undefined && 'value' in attempt) {
+          this.#announcements.publish(topics)
+          this.#fault = undefined
+          this.#outcomes.committed += works.length
+          return attempt.value
+        }
+      }
+      if (isReadOnlyServer(connection.fatalError?.error)) this.#primary.reconnect()
+      await connection.rollback()
+      return undefined
+    } finally {
+      writer.release(!connection.hasEnded)
+    }
+  }
+
+  /** Adds the topics that the work announces to `topics`. */
+  async #runWork<T>(
+    work: Work<T>,
+    connection: TransactionConnection,
+    topics: Set<string>,
+  ): Promise<T> {
+    const state = { active: true }
+    const tx = kyselyOnConnection<Tables>(guarded(connection, state))
+    collectAnnouncements(tx, topics)
+    try {
+      return await this.#running.run(state, () => work(tx))
+    } finally {
+      state.active = false
+    }
   }
 
   /**

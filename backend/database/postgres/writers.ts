@@ -21,7 +21,6 @@ export interface Writer {
 
 export class PostgresWriters {
   readonly #pool: pg.Pool
-  readonly #waitMsMax: number
   readonly #collapsingLog: CollapsingLog
   /** The number of connections that may be used or opened now. */
   #free: number
@@ -34,7 +33,6 @@ export class PostgresWriters {
 
   constructor(options: PoolOptions) {
     this.#pool = createPool(options)
-    this.#waitMsMax = options.waitMsMax
     this.#free = options.connectionsMax
     this.#collapsingLog = createCollapsingLog(options.log)
   }
@@ -46,10 +44,10 @@ export class PostgresWriters {
   }
 
   /**
-   * Rejects if no connection is free in time, or if a new one cannot be opened. If the server accepts no more
-   * connections, waits for one that is already open.
+   * Rejects if no connection is free within `waitMsMax`, or if a new one cannot be opened. If the server accepts no
+   * more connections, waits for one that is already open.
    */
-  connect(accountId: AccountId): Promise<Writer> {
+  connect(accountId: AccountId, waitMsMax: number): Promise<Writer> {
     return new Promise((resolve, reject) => {
       let isLate = false
       const open = async () => {
@@ -73,8 +71,8 @@ export class PostgresWriters {
       const timer = setTimeout(() => {
         isLate = true
         this.#waiting.remove(accountId, open)
-        reject(new Error(`No connection was free for ${this.#waitMsMax} ms`))
-      }, this.#waitMsMax)
+        reject(new Error(`No connection was free for ${waitMsMax} ms`))
+      }, waitMsMax)
       this.#waiting.push(accountId, open)
       this.#serve()
     })

@@ -127,7 +127,7 @@ function once(
     fingerprint: fingerprintOf(operation, request),
   }
   return idempotency.once(attempt, {
-    originalIdMember: 'original_id',
+    firstIdMember: 'original_id',
     // `recall` would find the record of a key that has expired. Forms do not need this: a key is stored for 30 days,
     // which is longer than a session lasts, and a form that was opened in an earlier session is only shown again.
     recall: async () => undefined,

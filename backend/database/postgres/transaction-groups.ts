@@ -1,0 +1,183 @@
+/**
+ * Runs transactions of one account that change different debtors together, as one transaction of the server. They then
+ * share round trips, a COMMIT and a process of the server, which take longer than most of their statements. A
+ * transaction starts at once if its account has fewer than `GROUPS_MAX` groups in progress. Otherwise it waits, and the
+ * transactions that wait at the same time become the next group.
+ *
+ * If anything in a group fails, nothing of it is recorded, and each of its transactions runs again by itself.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { DatabaseOptions, Transaction } from '../database.ts'
+import { unavailable } from '../unavailable.ts'
+import type { Writer } from './writers.ts'
+
+/** The maximum number of groups of one account at the same time: one is prepared while the server runs the other. */
+const GROUPS_MAX = 2
+
+/** The maximum number of transactions in a group, which bounds how many rows it locks, and for how long. */
+const GROUP_SIZE_MAX = 16
+
+export type Work<T> = (tx: Transaction) => Promise<T>
+
+export interface GroupOptions {
+  /** Throws a problem if no connection is free at `deadline`, which is a time of `performance.now`. */
+  connect(accountId: string, deadline: number): Promise<Writer>
+  /** Runs one transaction, and retries it until `deadline`. The first attempt uses `writer`, if there is one. */
+  runAlone<T>(work: Work<T>, accountId: string, deadline: number, writer?: Writer): Promise<T>
+  /**
+   * Runs all works in one transaction, and releases the writer. Returns the results after the COMMIT, or undefined if
+   * a work or a statement has failed, so that nothing is recorded. Throws a problem if the COMMIT failed.
+   */
+  runTogether<T>(works: readonly Work<T>[], writer: Writer): Promise<readonly T[] | undefined>
+  /** How long a transaction may wait for a connection, and be retried. */
+  readonly waitMsMax: number
+  /** Records how long each transaction waited for a connection. */
+  readonly waits: DatabaseOptions['waits']
+}
+
+/** A transaction that waits for its group. */
+interface Job {
+  readonly debtorId: string
+  /** Called when the job leaves the queue to run. */
+  start(): void
+  /** Runs in a group. The result is a function that settles the promise of the caller. */
+  readonly work: Work<() => void>
+  /** Runs by itself, and settles the promise of the caller. */
+  runAlone(writer?: Writer): Promise<void>
+  reject(error: unknown): void
+}
+
+/** An account with transactions in progress. */
+interface Account {
+  readonly id: string
+  readonly waiting: Job[]
+  /** The debtors of the jobs that wait or run. */
+  readonly debtorIds: Set<string>
+  /** The number of groups that run, or that wait for a connection. */
+  groups: number
+  /** Whether a group waits for a connection. When it gets one, it takes the jobs that wait then. */
+  isConnecting: boolean
+}
+
+export class TransactionGroups {
+  readonly #options: GroupOptions
+  readonly #accounts = new Map<string, Account>()
+
+  constructor(options: GroupOptions) {
+    this.#options = options
+  }
+
+  /** The number of transactions that wait for their group. */
+  get waiting(): number {
+    let sum = 0
+    for (const { waiting } of this.#accounts.values()) sum += waiting.length
+    return sum
+  }
+
+  /** Has the same outcome as if the transaction had run by itself. */
+  async run<T>(
+    work: Work<T>,
+    { accountId, debtorId }: { readonly accountId: string; readonly debtorId: string },
+  ): Promise<T> {
+    const { runAlone, waitMsMax } = this.#options
+    const account = this.#accountOf(accountId)
+    // This transaction will probably wait for the row of the debtor. In a group, it would make the others wait too.
+    if (account.debtorIds.has(debtorId)) {
+      return await runAlone(work, accountId, performance.now() + waitMsMax)
+    }
+    this.#accounts.set(accountId, account)
+    account.debtorIds.add(debtorId)
+    try {
+      const result = this.#enqueue(work, account, debtorId)
+      this.#startGroup(account)
+      return await result
+    } finally {
+      account.debtorIds.delete(debtorId)
+      if (account.debtorIds.size === 0) this.#accounts.delete(accountId)
+    }
+  }
+
+  #accountOf(id: string): Account {
+    const created = () => ({
+      id,
+      waiting: [],
+      debtorIds: new Set<string>(),
+      groups: 0,
+      isConnecting: false,
+    })
+    return this.#accounts.get(id) ?? created()
+  }
+
+  #enqueue<T>(work: Work<T>, account: Account, debtorId: string): Promise<T> {
+    const { runAlone, waitMsMax, waits } = this.#options
+    const { promise, resolve, reject } = Promise.withResolvers<T>()
+    const addedAt = performance.now()
+    const deadline = addedAt + waitMsMax
+    // A group runs in the asynchronous context of one caller, but each work runs in the context of its own caller.
+    const asCaller = AsyncLocalStorage.snapshot()
+    const job: Job = {
+      debtorId,
+      start() {
+        clearTimeout(timer)
+        waits?.observe((performance.now() - addedAt) / 1000)
+      },
+      async work(tx) {
+        const value = await asCaller(() => work(tx))
+        return () => resolve(value)
+      },
+      async runAlone(writer) {
+        await asCaller(() => runAlone(work, account.id, deadline, writer)).then(resolve, reject)
+      },
+      reject,
+    }
+    const timer = setTimeout(() => {
+      account.waiting.splice(account.waiting.indexOf(job), 1)
+      reject(unavailable(new Error(`No connection was free for ${waitMsMax} ms`)))
+    }, waitMsMax)
+    account.waiting.push(job)
+    return promise
+  }
+
+  #startGroup(account: Account): void {
+    if (account.waiting.length === 0 || account.isConnecting || account.groups === GROUPS_MAX)
+      return
+    account.groups++
+    account.isConnecting = true
+    void this.#runGroup(account).then(() => {
+      account.groups--
+      this.#startGroup(account)
+    })
+  }
+
+  async #runGroup(account: Account): Promise<void> {
+    const { connect, waitMsMax } = this.#options
+    const connecting = connect(account.id, performance.now() + waitMsMax)
+    const [connected] = await Promise.allSettled([connecting])
+    account.isConnecting = false
+    // Without a connection, the other jobs would probably fail for the same reason, but only after another wait.
+    const hasConnection = connected.status === 'fulfilled'
+    const jobs = account.waiting.splice(0, hasConnection ? GROUP_SIZE_MAX : Infinity)
+    for (const job of jobs) job.start()
+    if (hasConnection) {
+      this.#startGroup(account)
+      await this.#runJobs(jobs, connected.value)
+    } else for (const job of jobs) job.reject(connected.reason)
+  }
+
+  async #runJobs(jobs: readonly Job[], writer: Writer): Promise<void> {
+    const [first] = jobs
+    // All jobs may have timed out.
+    if (first === undefined) return writer.release(false)
+    if (jobs.length === 1) return await first.runAlone(writer)
+    // Groups of several backends must lock rows in the same order, lest they wait for each other.
+    const sorted = jobs.toSorted((a, b) => (a.debtorId < b.debtorId ? -1 : 1))
+    try {
+      const works = sorted.map(({ work }) => work)
+      const settlers = await this.#options.runTogether(works, writer)
+      if (settlers === undefined) for (const job of jobs) void job.runAlone()
+      else for (const settle of settlers) settle()
+    } catch (error) {
+      for (const job of jobs) job.reject(error)
+    }
+  }
+}

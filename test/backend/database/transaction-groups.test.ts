@@ -1,0 +1,221 @@
+// On PostgreSQL, transactions of one account that name different debtors share one transaction of the server.
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { sql } from 'kysely'
+import t, { type Test } from 'tap'
+import { announce } from '../../../backend/database/announcements.ts'
+import { ConstraintViolation } from '../../../backend/database/constraint-violation.ts'
+import type { OpenDatabase } from '../../../backend/database/open.ts'
+import { prepared } from '../../../backend/database/prepared.ts'
+import type { AuditRow, Transaction } from '../../../backend/database/tables.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
+import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
+import {
+  insertRow,
+  LONG_WAIT_MS_MAX,
+  openTestDatabase,
+  readRowIds,
+} from '../../fixtures/service/database.ts'
+import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
+import { until } from '../../fixtures/service/until.ts'
+
+const ACCOUNT = 'account'
+
+type Work = (tx: Transaction) => Promise<unknown>
+
+/** Opens PostgreSQL, even if the tests run on SQLite. */
+async function openPostgres(t: Test): Promise<OpenDatabase> {
+  return openTestDatabase(t, { url: await newPostgresUrl(t), waitMsMax: LONG_WAIT_MS_MAX })
+}
+
+/** Runs as many transactions as the account may have groups, so that its next transactions wait. */
+async function occupyGroups(database: OpenDatabase): Promise<{ end(): Promise<unknown> }> {
+  const mayEnd = Promise.withResolvers<void>()
+  const blockers: Promise<unknown>[] = []
+  for (const debtorId of ['blocker 1', 'blocker 2']) {
+    const begun = Promise.withResolvers<void>()
+    const work = async () => {
+      begun.resolve()
+      await mayEnd.promise
+    }
+    blockers.push(database.transaction(work, { accountId: ACCOUNT, debtorId }))
+    await begun.promise
+  }
+  return {
+    end() {
+      mayEnd.resolve()
+      return Promise.all(blockers)
+    },
+  }
+}
+
+/**
+ * Runs the works as transactions of one group. Each is about the debtor with its name. Resolves with their outcomes.
+ */
+async function runTogether(database: OpenDatabase, works: Readonly<Record<string, Work>>) {
+  const blockers = await occupyGroups(database)
+  const entries = Object.entries(works)
+  const outcomes = entries.map(([debtorId, work]) =>
+    database.transaction(work, { accountId: ACCOUNT, debtorId }),
+  )
+  const settled = Promise.allSettled(outcomes)
+  await until(() => database.activity().waiting === entries.length, 'all transactions wait')
+  await blockers.end()
+  return await settled
+}
+
+async function transactionId(tx: Transaction): Promise<string> {
+  const { rows } = await sql<{ id: string }>`select pg_current_xact_id()::text as id`.execute(tx)
+  return rows[0]?.id ?? ''
+}
+
+/** A write that is not awaited. */
+const insertPrepared = prepared((tx: Transaction, row: AuditRow) =>
+  tx.insertInto('audit_log').values(row),
+)
+
+function auditRow(id: string): AuditRow {
+  return {
+    ...{ id, account_id: null, actor_type: 'system', actor_id: null, actor_label: 'test' },
+    ...{ action: 'test.noted', subject_id: null, detail: '{}', address: null },
+    created_at: '2026-11-21T10:15:00.000Z',
+  }
+}
+
+t.test('transactions that wait at the same time share a transaction of the server', async (t) => {
+  const database = await openPostgres(t)
+  const ids = new Set<string>()
+  const caller = new AsyncLocalStorage<string>()
+  const works = Object.fromEntries(
+    ['a', 'b', 'c'].map((name) => [
+      name,
+      async (tx: Transaction) => {
+        ids.add(await transactionId(tx))
+        announce(tx, 'work')
+        await insertRow(tx, name)
+        return caller.getStore()
+      },
+    ]),
+  )
+  let announced = 0
+  database.listen('work', () => announced++)
+  const outcomes = await caller.run('the caller', () => runTogether(database, works))
+  const outcome = { status: 'fulfilled', value: 'the caller' }
+  t.strictSame(outcomes, [outcome, outcome, outcome])
+  t.equal(ids.size, 1)
+  t.strictSame(await readRowIds(database), ['a', 'b', 'c'])
+  await until(() => announced > 0, 'the listener is called')
+})
+
+t.test('a transaction that throws is undone alone', async (t) => {
+  const database = await openPostgres(t)
+  const rejection = new Error('rejected')
+  const outcomes = await runTogether(database, {
+    a: (tx) => insertRow(tx, 'a'),
+    async b(tx) {
+      await insertRow(tx, 'b')
+      throw rejection
+    },
+    c: (tx) => insertPrepared(tx, auditRow('c')),
+  })
+  matches(t, outcomes, [
+    { status: 'fulfilled' },
+    { status: 'rejected', reason: rejection },
+    { status: 'fulfilled' },
+  ])
+  t.strictSame(await readRowIds(database), ['a', 'c'])
+})
+
+for (const [kind, insert] of [
+  ['awaited', insertRow],
+  ['prepared', (tx: Transaction, id: string) => insertPrepared(tx, auditRow(id))],
+] as const) {
+  t.test(`of two transactions with the same ${kind} row, one is rejected`, async (t) => {
+    const database = await openPostgres(t)
+    const outcomes = await runTogether(database, {
+      a: (tx) => insert(tx, 'same'),
+      b: (tx) => insert(tx, 'same'),
+      c: (tx) => insert(tx, 'other'),
+    })
+    const rejected = outcomes.filter((outcome) => outcome.status === 'rejected')
+    t.equal(rejected.length, 1)
+    t.ok(rejected[0]?.reason instanceof ConstraintViolation)
+    t.equal(outcomes[2]?.status, 'fulfilled')
+    t.strictSame(await readRowIds(database), ['other', 'same'])
+  })
+}
+
+t.test('a transaction that must wait for a row does not make the others wait', async (t) => {
+  const database = await openPostgres(t)
+  await database.transaction((tx) => insertRow(tx, 'locked'))
+  const change: Work = (tx) =>
+    tx.updateTable('audit_log').set({ detail: '{"changed":true}' }).execute()
+  const locked = Promise.withResolvers<void>()
+  const mayUnlock = Promise.withResolvers<void>()
+  const locker = database.transaction(async (tx) => {
+    await change(tx)
+    locked.resolve()
+    await mayUnlock.promise
+  })
+  await locked.promise
+  const outcomes = runTogether(database, {
+    a: change,
+    b: (tx) => insertRow(tx, 'b'),
+  })
+  await until(async () => (await readRowIds(database)).includes('b'), 'b is recorded')
+  mayUnlock.resolve()
+  await locker
+  matches(t, await outcomes, [{ status: 'fulfilled' }, { status: 'fulfilled' }])
+})
+
+t.test('a transaction does not wait in the queue for one about the same debtor', async (t) => {
+  const database = await openPostgres(t)
+  const blockers = await occupyGroups(database)
+  const scope = { accountId: ACCOUNT, debtorId: 'debtor' }
+  const waiting = database.transaction((tx) => insertRow(tx, 'waiting'), scope)
+  await database.transaction((tx) => insertRow(tx, 'by itself'), scope)
+  t.strictSame(await readRowIds(database), ['by itself'])
+  await blockers.end()
+  await waiting
+  t.strictSame(await readRowIds(database), ['by itself', 'waiting'])
+})
+
+t.test('all transactions of a group are run again if its connection is lost', async (t) => {
+  const database = await openPostgres(t)
+  let isTerminated = false
+  const outcomes = await runTogether(database, {
+    async a(tx) {
+      await insertRow(tx, 'a')
+      if (isTerminated) return
+      isTerminated = true
+      await sql`select pg_terminate_backend(pg_backend_pid())`.execute(tx)
+    },
+    b: (tx) => insertRow(tx, 'b'),
+  })
+  matches(t, outcomes, [{ status: 'fulfilled' }, { status: 'fulfilled' }])
+  t.strictSame(await readRowIds(database), ['a', 'b'])
+})
+
+t.test('if the outcome of the COMMIT is unknown, it is unknown for the whole group', async (t) => {
+  const url = new URL(await newPostgresUrl(t))
+  const proxy = await startCuttingProxy(t, Number(url.port))
+  url.port = String(proxy.port)
+  const database = await openTestDatabase(t, { url: url.href, waitMsMax: LONG_WAIT_MS_MAX })
+  // These writes are not awaited, so they are sent together with the COMMIT.
+  proxy.cutAt('sent with the COMMIT', 'before')
+  const outcomes = await runTogether(database, {
+    a: (tx) => insertPrepared(tx, auditRow('a')),
+    b: (tx) => insertPrepared(tx, auditRow('sent with the COMMIT')),
+  })
+  const unknown = { status: 'rejected', reason: { code: 'gateway_timeout' } }
+  matches(t, outcomes, [unknown, unknown])
+  t.strictSame(await readRowIds(database), [])
+})
+
+t.test('a transaction whose group does not begin in time is rejected', async (t) => {
+  const database = await openTestDatabase(t, { url: await newPostgresUrl(t), waitMsMax: 200 })
+  const blockers = await occupyGroups(database)
+  const work = database.transaction(async () => {}, { accountId: ACCOUNT, debtorId: 'debtor' })
+  await rejectsWith(t, work, { code: 'service_unavailable' })
+  t.equal(database.activity().waiting, 0)
+  await blockers.end()
+})
