@@ -41,8 +41,9 @@ export interface IssuedApiKey {
 }
 
 /**
- * The key's digest is made with the first pepper. Throws `Problem` `validation_failed` with the errors of all fields
- * or, if only the rate limit is invalid, without fields; `not_found` if there is no such account.
+ * The key's digest is made with the first pepper. Throws `validation_failed`, with a list of the errors of all fields.
+ * Unknown scopes are reported only if no other field is invalid, and an invalid rate limit only if the scopes are known
+ * too; both have a `detail` instead of the list. Throws `not_found` if there is no such account.
  */
 export async function issueApiKey(
   tx: Transaction,
@@ -220,8 +221,8 @@ export async function findKeysByDigest(
   const candidateDigests = candidates.flat().map(({ digest }) => digest.toString())
   const rows = await selectKeys(reader).where('api_keys.digest', 'in', candidateDigests).execute()
   if (rows.length === 0) return digests.map(() => undefined)
-  // The rows come in any order. The row for a digest is the one whose stored digest was made from it, with the pepper
-  // whose version is stored in the row.
+  // The rows come in any order. A row belongs to a digest if peppering this digest, with the pepper whose version the
+  // row states, yields the digest that the row stores.
   return candidates.map((peppered) =>
     rows.find((row) => {
       const stored = Buffer.from(row.digest)

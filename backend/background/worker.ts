@@ -1,6 +1,6 @@
 /**
- * Workers do background work in rounds while the process runs. Two rounds never overlap, and only this module
- * sleeps between them.
+ * Workers do background work in rounds while the process runs. The rounds of one worker never overlap, and only this
+ * module sleeps between them.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'

@@ -1,4 +1,4 @@
-/** Runs a read only once per transaction. Its result must not change within the transaction. */
+/** Runs a read at most once per transaction. Its result must not change within the transaction. */
 import type { Transaction } from './tables.ts'
 
 /** Runs `read` at most once in a transaction for each key; later calls get the first result. */

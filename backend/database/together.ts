@@ -1,8 +1,8 @@
 /**
- * Waits until all `work` has ended, even if some of it fails. Each element of `work` is the promise of one or more
- * statements; undefined stands for none. All statements must belong to one transaction. Statements that were begun
- * together are sent together. Throws the error of the first failed element in `work`: the elements after it fail as
- * a consequence, and their errors do not show the cause.
+ * Waits for work of one transaction that the caller has begun without awaiting it, so that the connection sends its
+ * statements together. An element of `work` is the promise of one or more statements, or undefined for none. Waits
+ * until all work has ended, even if some of it fails, and then throws the error of the first failed element in `work`:
+ * the errors of later elements may only be consequences, e.g. that the transaction was aborted.
  */
 export async function together<const Work extends readonly unknown[]>(
   work: Work,

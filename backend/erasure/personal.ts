@@ -20,10 +20,10 @@ const PERSONAL: Readonly<Record<string, Replacements>> = {
   message: { to: null, subject: null, preview: null, suppression: withNull('detail') },
 }
 
-/** The value of each member after an erasure, or the result of `withNull`. */
+/** The value of each member after an erasure, or the mark that `withNull` returns. */
 type Replacements = Members
 
-/** Replaces only one member of the value, by null. */
+/** Marks a member whose value is an object of which `replace` changes only the member `name`, to null. */
 function withNull(name: string): Members {
   return { nulled: name }
 }
@@ -66,7 +66,8 @@ function rewrite(text: string, change: (members: Members) => Members): string {
 }
 
 /**
- * Returns a debtor unchanged if it was rendered after the erasure, because it then contains no personal data. Replacing
+ * Replaces the personal members of the object. A debtor that was represented after the erasure is returned unchanged,
+ * because it contains no personal data. Replacing
  * its members would also remove what is not personal, such as the reason `erased` of its pause. Other objects have no
  * `erased_at`.
  */

@@ -57,6 +57,7 @@ export const EXPORTED_TABLES: readonly ExportedTable[] = [
     json: ['ladder', 'holidays'],
     withheld: ['replan_after'],
   },
+  // The scope of a kill switch is the id of an account, or `installation`.
   {
     name: 'kill_switches',
     key: ['scope'],
@@ -94,6 +95,7 @@ export const EXPORTED_TABLES: readonly ExportedTable[] = [
     json: ['facts'],
     withheld: ['lease', 'approved_hash', 'payment_digest'],
   },
+  // The stages of which a reminder exists.
   { name: 'taken_stages', key: ['invoice_id', 'stage', 'cycle'] },
   { name: 'suppressed_addresses', key: ['account_id', 'address', 'reason'] },
   { name: 'inbound_mail', key: ['digest'], withheld: ['digest'] },

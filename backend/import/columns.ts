@@ -36,8 +36,8 @@ const FIELDS = {
     required: false,
     headers: [
       ...['customername', 'debtorname', 'clientname', 'companyname'],
-      // The field `customer` is mapped before this field, and also accepts these headers. A column with one of them
-      // therefore contains names only if `customer` was mapped to another column.
+      // The field `customer`, which is mapped before this field, also accepts these headers. A column with one of them
+      // is therefore used for names only if `customer` has another column.
       ...['customer', 'debtor', 'client'],
     ],
   },

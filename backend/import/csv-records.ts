@@ -23,8 +23,8 @@ export interface SyntaxFault {
 }
 
 /**
- * The maximum length of a row: the parser counts the characters of the cells before, and the bytes of the cell that it
- * is reading. Without this limit, an unclosed quote could make the rest of the file one cell.
+ * The maximum length of a row. The parser adds the characters of the row's cells that it has read, and the bytes of the
+ * cell that it is reading. Without this limit, an unclosed quote could make the rest of the file one cell.
  */
 const RECORD_LENGTH_MAX = 65_536
 /** How many characters `readHeaders` reads: blank rows, which may precede the headers, and the row of the headers. */
@@ -37,9 +37,9 @@ const COLUMNS_MAX = 500
 /** The number of bytes that are parsed at a time. Parsing them takes some milliseconds. */
 const SLICE_BYTES = 4096
 /**
- * The maximum number of faults that are collected. It limits the work: after each fault, parsing
- * begins again on the line after the one on which the faulty cell begins, so that much of the row is parsed a second
- * time.
+ * The maximum number of faults that are collected. It limits the work: a cell that lacks its closing quotation mark can
+ * extend over thousands of lines. After such a fault, parsing goes back to the line after the one on which the cell
+ * begins, and parses these lines again.
  */
 const FAULTS_MAX = 100
 
@@ -138,8 +138,8 @@ interface Position {
 }
 
 /**
- * Returns the beginning of the cell with the error. `error.bytes` is the distance from `start` to the end of the cell
- * before the faulty cell. If this was the last cell of a row, line breaks follow it.
+ * Returns the beginning of the cell with the error. `error.bytes` is the distance from `start` to the end of the
+ * previous cell. If the previous cell was the last one of its row, line breaks separate it from the faulty cell.
  */
 function findFaultyCell(content: Buffer, start: Position, error: CsvError): Position {
   let at = start.at + Number(error['bytes'])
@@ -181,8 +181,8 @@ function describe({ code }: CsvError): string {
 }
 
 /**
- * Yields slices of bytes, which the parser joins again. It would convert each slice of text by itself, and thus destroy
- * a character (a surrogate pair) that is divided between two slices.
+ * Yields slices of bytes, which the parser joins again. Slices of text would not do: the parser would convert each by
+ * itself, and destroy a character (a surrogate pair) that is divided between two slices.
  */
 async function* slicesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += SLICE_BYTES) {

@@ -30,8 +30,8 @@ export interface MailerOptions {
   /** Whether to request reports of successful delivery. They arrive as mail, so the service must receive mail. */
   readonly wantsSuccessReports: boolean
   /**
-   * How long after the time `startBefore`, which `send` receives, the final reply of the server may arrive. The default
-   * is `HAND_OVER_MS_MAX`.
+   * The maximum time from `startBefore`, which is passed to `send`, until the final reply of the server. The default is
+   * `HAND_OVER_MS_MAX`.
    */
   readonly replyMsMax?: number
   /** Called with the result of each `send`, even if nothing was handed over. */

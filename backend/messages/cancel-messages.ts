@@ -15,12 +15,14 @@ export const CANCELLABLE: readonly MessageStatus[] = [
 ]
 
 /**
- * The condition of the index that contains the unsent messages of each debtor: those with a status in `CANCELLABLE`, or
- * being sent. It contains literals instead of parameters, because a database uses a partial index only if the text of
- * the statement contains the condition of the index. Without the index, SQLite would read all messages.
+ * The condition of the index that contains the unsent messages of each debtor: those with a status in `CANCELLABLE`,
+ * and those being handed over, whose status is `sending`. It contains literals instead of parameters, because a
+ * database uses a partial index only if the text of the statement contains the condition of the index. Without the
+ * index, SQLite would read all messages.
  */
 export const IS_UNSENT = sql<SqlBool>`messages.status in ('scheduled', 'awaiting_approval', 'approved', 'queued', 'sending')`
 
+/** The result of stopping messages: those that wait are cancelled, and those that are being handed over are named. */
 export interface StoppedMessages {
   readonly cancelledIds: readonly string[]
   /** Messages that are being handed over. They can no longer be cancelled. */

@@ -86,8 +86,8 @@ const readPayments = preparedPage((reader: Reader, filters: Values, variant: Var
     byOtherFilters: [filters.invoice_id],
   })
   const conditions = [
-    // The payments of an invoice are found by their ids. With the plain column, SQLite would read all payments of the
-    // account from an index that contains the ids.
+    // The payments of an invoice are found by the primary key. If the condition on the account could use an index,
+    // SQLite would read all payments of the account from this index instead.
     ...equals(filters.invoice_id === undefined ? 'account_id' : UNINDEXED_ACCOUNT_ID, accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),

@@ -14,12 +14,13 @@ import type { KillSwitchRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 
 /**
- * The scope of the switch that stops the reminders of all accounts. The row of an account's switch has the account's id
- * as its scope.
+ * The value of the column `scope` for the switch that stops the reminders of all accounts. For the switch of an
+ * account, the column contains the account's id.
  */
 export const INSTALLATION = 'installation'
 
 export interface KillSwitch {
+  /** What the switch stops. The column `scope` has other values (see `INSTALLATION`). */
   readonly scope: 'account' | 'installation'
   /** Null for the installation's switch. */
   readonly accountId: string | null

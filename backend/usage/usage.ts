@@ -142,7 +142,7 @@ export interface UsageBar {
   /** When the hour or day begins. */
   readonly at: string
   readonly succeeded: number
-  /** Responses with 4xx. The names of these counts are part of the JSON of a key. */
+  /** Responses with 4xx. The word is published in the JSON of a key; these calls are rejections. */
   readonly refused: number
   /** Responses with 5xx. */
   readonly failed: number

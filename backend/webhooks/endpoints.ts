@@ -193,7 +193,7 @@ export async function expireOldSecret(
 
 /**
  * Deletes an endpoint. No more events are sent to it, and its pending deliveries fail. The delivery log keeps
- * its deliveries as long as those of other endpoints.
+ * its deliveries for the usual time.
  */
 export async function deleteEndpoint(
   tx: Transaction,

@@ -28,7 +28,7 @@ const JITTER = 0.1
 /** A longer `Retry-After` is shortened to this time. If a receiver needs more time, a person can pause its endpoint. */
 const RETRY_AFTER_MS_MAX = 24 * HOUR_MS
 
-/** How long no requests are sent to an overloaded receiver that sends no `Retry-After`. */
+/** The pause before the next request to an overloaded receiver whose response has no usable `Retry-After`. */
 const HOLD_MS = 5 * SECOND_MS
 
 /** Statuses of a receiver that is overloaded, or that a proxy in front of it cannot reach. */

@@ -9,8 +9,8 @@ export const ATTEMPT_MS_MAX = 15_000
 const RESPONSE_BYTES_MAX = 65_536
 const RESPONSE_HEADER_BYTES_MAX = 16_384
 
-/** How many bytes of the body and of each header the delivery log shows, and how many headers. */
-const SHOWN_BYTES_MAX = 1024
+/** How much the delivery log shows: bytes of the body, or characters of a header; and how many headers. */
+const SHOWN_LENGTH_MAX = 1024
 const SHOWN_HEADERS_MAX = 50
 
 /**
@@ -37,11 +37,11 @@ export type AttemptError =
   | 'aborted'
 
 export interface AttemptResult {
-  /** Whether the status was 2xx, and the response (as far as it is read) arrived in time. */
+  /** Whether the status was 2xx and `error` is null. */
   readonly succeeded: boolean
   /** Null if there was no response. */
   readonly statusCode: number | null
-  /** Null if the response arrived in time, as far as it is read, whatever its status. */
+  /** Null if the response arrived without an error (at least the first 64 KiB of its body), whatever its status. */
   readonly error: AttemptError | null
   readonly responseHeaders: Readonly<Record<string, string>> | null
   /** The first 1 kB of the body. */
@@ -118,7 +118,9 @@ function abortOf(signal: AbortSignal): Promise<never> {
   })
 }
 
-/** The part of the response that has arrived. It is kept even if the attempt fails later. */
+/**
+ * What has arrived of the response, as far as the delivery log shows it. It is kept even if the attempt fails later.
+ */
 interface Received {
   statusCode?: number
   headers?: Dispatcher.ResponseData['headers']
@@ -140,7 +142,7 @@ async function exchange(
   let bytes = 0
   for await (const chunk of response.body) {
     if (!Buffer.isBuffer(chunk)) continue
-    if (bytes < SHOWN_BYTES_MAX) received.chunks.push(chunk)
+    if (bytes < SHOWN_LENGTH_MAX) received.chunks.push(chunk)
     bytes += chunk.length
     // Leaving the loop destroys the body and its connection.
     if (bytes >= RESPONSE_BYTES_MAX) break
@@ -167,13 +169,13 @@ function resultOf(
 function shownHeaders(headers: Dispatcher.ResponseData['headers']): Record<string, string> {
   const shown = Object.entries(headers).slice(0, SHOWN_HEADERS_MAX)
   return Object.fromEntries(
-    shown.map(([name, value]) => [name, String(value).slice(0, SHOWN_BYTES_MAX)]),
+    shown.map(([name, value]) => [name, String(value).slice(0, SHOWN_LENGTH_MAX)]),
   )
 }
 
 /** Returns the part of the body that the delivery log shows. Replaces U+0000, which PostgreSQL cannot store in text. */
 function shownText(chunks: readonly Buffer[]): string {
-  return Buffer.concat(chunks).subarray(0, SHOWN_BYTES_MAX).toString('utf8').replaceAll('\0', '�')
+  return Buffer.concat(chunks).subarray(0, SHOWN_LENGTH_MAX).toString('utf8').replaceAll('\0', '�')
 }
 
 const ERRORS: Readonly<Record<string, AttemptError>> = {

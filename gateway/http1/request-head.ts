@@ -119,7 +119,7 @@ export function clientRequestId(fields: readonly string[]): string | undefined {
 
 function checkSize(target: string, fields: readonly string[]): void {
   if (target.length > TARGET_BYTES_MAX) throw targetTooLong()
-  // One byte more is counted for each name and each value, in place of the colon and the line end.
+  // Each name and each value counts one byte more. This stands for the colon and the line end, without being exact.
   let bytes = fields.length
   for (const nameOrValue of fields) bytes += nameOrValue.length
   if (fields.length / 2 > HEADERS_MAX || bytes > HEADER_BYTES_MAX) throw headersTooLarge()

@@ -14,8 +14,8 @@ import { type LookUpMany, sendBatch, type WaitingLookUp } from './look-up-batch.
 /** The maximum number of requests for unknown keys that this process sends at the same time. */
 const REQUESTS_MAX = 8
 /**
- * If more look-ups than this are queued, one look-up of the client with the most queued look-ups is rejected: the
- * newest one with that client's most frequent key prefix.
+ * If more look-ups than this are queued, one look-up of the network with the most queued look-ups is rejected: the
+ * newest one with that network's most frequent key prefix.
  */
 const WAITING_MAX = 2_000
 
@@ -30,15 +30,19 @@ export interface UnknownKey {
 /** The look-up was not sent, because too many look-ups were waiting. */
 export class TooManyLookUps extends Problem {
   constructor() {
-    super('service_unavailable', 'Too many new keys at once. Try again shortly.', {
-      headers: { 'retry-after': '1' },
-    })
+    super(
+      'service_unavailable',
+      'Too many API keys are being looked up at the moment. Try again shortly.',
+      {
+        headers: { 'retry-after': '1' },
+      },
+    )
   }
 }
 
 export class UnknownKeyLookUps {
   readonly #lookUpMany: LookUpMany
-  /** The queues of the clients, in the order of their turns. Each queue serves the client's prefixes in turn. */
+  /** The queues of the networks, in the order of their turns. Each queue serves the network's prefixes in turn. */
   readonly #queues = new Map<string, FairQueue<WaitingLookUp>>()
   #queuedLookUps = 0
   #requests = 0

@@ -1,7 +1,7 @@
 /**
- * Reports to the backend what only the gateway knows: the calls to which the gateway itself responded, if the rate
- * limit was applied to them or if they came from an address that the key does not allow, and the rate-limit windows
- * that have changed. The reports are for charts and pages; no decision depends on them.
+ * Reports to the backend what only the gateway knows: the rate-limit windows that have changed, and calls to which the
+ * gateway itself responded. It reports only those of these calls to which the rate limit was applied, and those that
+ * came from an address that the key does not allow. The reports are for charts and pages; no decision depends on them.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { createId } from '../../shared/contract/id.ts'
@@ -32,7 +32,10 @@ const LAST_REPORTS_MS = 3_000
 
 export interface FinishedCall {
   readonly keyId: string | undefined
-  /** The result of the rate limit; undefined if it was not applied to the call, or if the key cannot be used (401). */
+  /**
+   * The result of the rate limit; undefined if the limit was not applied, or if the call was rejected with 401 after it
+   * was counted, because the key had just become invalid.
+   */
   readonly allowance: Allowance | undefined
   /** Whether the response comes from a backend, which has then counted the call. */
   readonly hasBackendResponse: boolean
@@ -72,7 +75,8 @@ export function createUsageReporter(
     // them.
     const isReported = allowance !== undefined || code === 'address_not_allowed'
     if (keyId === undefined || !isReported) return
-    // The backend has counted each call that it received, even if its response was lost.
+    // If the call got 502 or 504, the backend may have counted it. (It has not if the gateway closed the connection
+    // before the response: the call is then counted nowhere.)
     const isCountedByBackend = hasBackendResponse || status === 502 || status === 504
     if (isCountedByBackend && code === undefined) return
     const now = new Date().toISOString()

@@ -23,8 +23,9 @@ export interface InvoiceRow {
   issue_date: string
   due_date: string
   /**
-   * Whether the worker that records `invoice.overdue` has processed the invoice since this due date passed, even if no
-   * endpoint is subscribed to the event. Whether the invoice is overdue depends on dates and status alone.
+   * Whether the worker that records `invoice.overdue` has processed the invoice since its due date passed. The worker
+   * sets it even if no endpoint is subscribed to the event; a change of the due date resets it. Whether the invoice is
+   * overdue depends on dates and status alone.
    */
   overdue_announced: Bit
   status: InvoiceStatus

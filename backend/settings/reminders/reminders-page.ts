@@ -19,7 +19,7 @@ import type { Preview } from './previews.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
 const PATH = '/settings/reminders'
-/** The `daysAhead` of the page without the parameter `days`. */
+/** The value of `daysAhead` if the address of the page has no parameter `days`. */
 export const DAYS_DEFAULT = 14
 
 /** How many reminders are shown at most for each day, and for each reason why reminders are blocked. */
@@ -236,7 +236,8 @@ function renderDayLink(address: string, count: number): Html {
 const timesOfDay = dateFormats('en-GB', { timeStyle: 'short' })
 
 /**
- * `refusal` is the reason to show. It is null if the message is listed as planned, and then the time is shown. Sample
+ * `refusal` is the reason to show. It is null if the message is listed as planned; its time is then shown or, while it
+ * awaits approval, `after approval`. Sample
  * data is listed as planned although `message.refusal` is set.
  */
 function renderMessage(

@@ -107,8 +107,8 @@ export const wordingPages: readonly SessionPage[] = [
     },
   },
   {
-    // JSON must contain all texts, because an omitted text counts as empty. A text that a form does not change keeps
-    // its stored value.
+    // JSON replaces all texts, so that an omitted text becomes empty. A form, in contrast, changes only the texts that
+    // the person has edited.
     method: EDIT_METHODS,
     path: `${PATH}/{id}`,
     adminsOnly: ADMINS_ONLY,
