@@ -33,7 +33,7 @@ import { PostgresReaders } from './readers.ts'
 import { parseServers } from './servers.ts'
 import { checkRoleLimits, connectAlone, connectToPrimary, type SessionOptions } from './sessions.ts'
 import { StatementNames } from './statement-names.ts'
-import { TransactionGroups, type Work } from './transaction-groups.ts'
+import { type GroupWork, TransactionGroups, type Work } from './transaction-groups.ts'
 import { PostgresWriters, type Writer } from './writers.ts'
 
 const CONNECTIONS_MAX = 15
@@ -341,7 +341,7 @@ class PostgresDatabase implements OpenDatabase {
    * if nothing is recorded because one of them, or a statement, has failed.
    */
   async #runTogether<T>(
-    works: readonly Work<T>[],
+    works: readonly GroupWork<T>[],
     writer: Writer,
   ): Promise<readonly T[] | undefined> {
     const connection = new TransactionConnection(writer.client, this.#names)
@@ -349,7 +349,7 @@ class PostgresDatabase implements OpenDatabase {
       connection.begin({ lockMsMax: Math.min(this.#lockMsMax, GROUP_LOCK_MS_MAX) })
       const topics = new Set<string>()
       const outcomes = await Promise.allSettled(
-        works.map((work) => this.#runWork(work, connection, topics)),
+        works.map(({ work, asCaller }) => asCaller(() => this.#runWork(work, connection, topics))),
       )
       const results = outcomes.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
       if (results.length === works.length && connection.fatalError === undefined) {

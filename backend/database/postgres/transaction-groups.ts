@@ -19,6 +19,12 @@ const GROUP_SIZE_MAX = 16
 
 export type Work<T> = (tx: Transaction) => Promise<T>
 
+export interface GroupWork<T> {
+  readonly work: Work<T>
+  /** A group runs in the asynchronous context of one caller, but each work runs in the context of its own caller. */
+  asCaller<Result>(run: () => Result): Result
+}
+
 export interface GroupOptions {
   /** Throws a problem if no connection is free at `deadline`, which is a time of `performance.now`. */
   connect(accountId: string, deadline: number): Promise<Writer>
@@ -28,20 +34,18 @@ export interface GroupOptions {
    * Runs all works in one transaction, and releases the writer. Returns the results after the COMMIT, or undefined if
    * a work or a statement has failed, so that nothing is recorded. Throws a problem if the COMMIT failed.
    */
-  runTogether<T>(works: readonly Work<T>[], writer: Writer): Promise<readonly T[] | undefined>
+  runTogether<T>(works: readonly GroupWork<T>[], writer: Writer): Promise<readonly T[] | undefined>
   /** How long a transaction may wait for a connection, and be retried. */
   readonly waitMsMax: number
   /** Records how long each transaction waited for a connection. */
   readonly waits: DatabaseOptions['waits']
 }
 
-/** A transaction that waits for its group. */
-interface Job {
+/** A transaction that waits for its group. The result of its work is a function that settles the promise of the caller. */
+interface Job extends GroupWork<() => void> {
   readonly debtorId: string
   /** Called when the job leaves the queue to run. */
   start(): void
-  /** Runs in a group. The result is a function that settles the promise of the caller. */
-  readonly work: Work<() => void>
   /** Runs by itself, and settles the promise of the caller. */
   runAlone(writer?: Writer): Promise<void>
   reject(error: unknown): void
@@ -113,16 +117,16 @@ export class TransactionGroups {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     const addedAt = performance.now()
     const deadline = addedAt + waitMsMax
-    // A group runs in the asynchronous context of one caller, but each work runs in the context of its own caller.
     const asCaller = AsyncLocalStorage.snapshot()
     const job: Job = {
       debtorId,
+      asCaller,
       start() {
         clearTimeout(timer)
         waits?.observe((performance.now() - addedAt) / 1000)
       },
       async work(tx) {
-        const value = await asCaller(() => work(tx))
+        const value = await work(tx)
         return () => resolve(value)
       },
       async runAlone(writer) {
@@ -172,8 +176,7 @@ export class TransactionGroups {
     // Groups of several backends must lock rows in the same order, lest they wait for each other.
     const sorted = jobs.toSorted((a, b) => (a.debtorId < b.debtorId ? -1 : 1))
     try {
-      const works = sorted.map(({ work }) => work)
-      const settlers = await this.#options.runTogether(works, writer)
+      const settlers = await this.#options.runTogether(sorted, writer)
       if (settlers === undefined) for (const job of jobs) void job.runAlone()
       else for (const settle of settlers) settle()
     } catch (error) {

@@ -106,6 +106,20 @@ t.test('transactions that wait at the same time share a transaction of the serve
   await until(() => announced > 0, 'the listener is called')
 })
 
+t.test('in a group, no work can open a transaction or read outside of its own', async (t) => {
+  // Regression: the context of the caller, in which each work runs, hid that the work runs in a transaction.
+  const database = await openPostgres(t)
+  const messageOf = (error: unknown) => (error instanceof Error ? error.message : error)
+  const outcomes = await runTogether(database, {
+    a: () => database.transaction(async () => {}).catch(messageOf),
+    b: () => database.read.selectFrom('audit_log').select('id').execute().catch(messageOf),
+  })
+  matches(t, outcomes, [
+    { value: /opened inside another/ },
+    { value: /must read through the transaction/ },
+  ])
+})
+
 t.test('a transaction that throws is undone alone', async (t) => {
   const database = await openPostgres(t)
   const rejection = new Error('rejected')
