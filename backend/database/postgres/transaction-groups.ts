@@ -17,6 +17,12 @@ const GROUPS_MAX = 2
 /** The maximum number of transactions in a group, which bounds how many rows it locks, and for how long. */
 const GROUP_SIZE_MAX = 16
 
+/**
+ * How long a transaction that runs by itself counts as a group: it may have to wait for a row, and the other
+ * transactions of the account should not wait for it.
+ */
+const LONE_MS_MAX = 250
+
 export type Work<T> = (tx: Transaction) => Promise<T>
 
 export interface GroupWork<T> {
@@ -172,7 +178,7 @@ export class TransactionGroups {
     const [first] = jobs
     // All jobs may have timed out.
     if (first === undefined) return writer.release(false)
-    if (jobs.length === 1) return await first.runAlone(writer)
+    if (jobs.length === 1) return await endOrTimeout(first.runAlone(writer), LONE_MS_MAX)
     // Groups of several backends must lock rows in the same order, lest they wait for each other.
     const sorted = jobs.toSorted((a, b) => (a.debtorId < b.debtorId ? -1 : 1))
     try {
@@ -183,4 +189,11 @@ export class TransactionGroups {
       for (const job of jobs) job.reject(error)
     }
   }
+}
+
+async function endOrTimeout(running: Promise<void>, ms: number): Promise<void> {
+  const { promise: elapsed, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, ms)
+  await Promise.race([running, elapsed])
+  clearTimeout(timer)
 }

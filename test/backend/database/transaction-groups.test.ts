@@ -16,6 +16,7 @@ import {
   readRowIds,
 } from '../../fixtures/service/database.ts'
 import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
+import { connect } from '../../fixtures/service/two-backends.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const ACCOUNT = 'account'
@@ -27,17 +28,21 @@ async function openPostgres(t: Test): Promise<OpenDatabase> {
   return openTestDatabase(t, { url: await newPostgresUrl(t), waitMsMax: LONG_WAIT_MS_MAX })
 }
 
-/** Runs as many transactions as the account may have groups, so that its next transactions wait. */
+/**
+ * Runs as many groups as the account may have, so that its next transactions wait. Each has two transactions, because
+ * one that runs by itself soon stops counting as a group.
+ */
 async function occupyGroups(database: OpenDatabase): Promise<{ end(): Promise<unknown> }> {
   const mayEnd = Promise.withResolvers<void>()
   const blockers: Promise<unknown>[] = []
-  for (const debtorId of ['blocker 1', 'blocker 2']) {
+  for (const group of ['first', 'second']) {
     const begun = Promise.withResolvers<void>()
     const work = async () => {
       begun.resolve()
       await mayEnd.promise
     }
-    blockers.push(database.transaction(work, { accountId: ACCOUNT, debtorId }))
+    for (const debtorId of [`${group} blocker 1`, `${group} blocker 2`])
+      blockers.push(database.transaction(work, { accountId: ACCOUNT, debtorId }))
     await begun.promise
   }
   return {
@@ -158,27 +163,51 @@ for (const [kind, insert] of [
   })
 }
 
-t.test('a transaction that must wait for a row does not make the others wait', async (t) => {
-  const database = await openPostgres(t)
+const changeRows: Work = (tx) =>
+  tx.updateTable('audit_log').set({ detail: '{"changed":true}' }).execute()
+
+/** Opens a database with a row that another session has locked, until `unlock` is called. */
+async function openWithLockedRow(t: Test) {
+  const url = await newPostgresUrl(t)
+  const database = await openTestDatabase(t, { url, waitMsMax: LONG_WAIT_MS_MAX })
   await database.transaction((tx) => insertRow(tx, 'locked'))
-  const change: Work = (tx) =>
-    tx.updateTable('audit_log').set({ detail: '{"changed":true}' }).execute()
-  const locked = Promise.withResolvers<void>()
-  const mayUnlock = Promise.withResolvers<void>()
-  const locker = database.transaction(async (tx) => {
-    await change(tx)
-    locked.resolve()
-    await mayUnlock.promise
-  })
-  await locked.promise
+  const session = await connect(t, url)
+  await session.query('begin')
+  await session.query('select from audit_log for update')
+  return { database, unlock: () => session.query('rollback') }
+}
+
+t.test('a transaction that must wait for a row does not make the others wait', async (t) => {
+  const { database, unlock } = await openWithLockedRow(t)
   const outcomes = runTogether(database, {
-    a: change,
+    a: changeRows,
     b: (tx) => insertRow(tx, 'b'),
   })
   await until(async () => (await readRowIds(database)).includes('b'), 'b is recorded')
-  mayUnlock.resolve()
-  await locker
+  await unlock()
   matches(t, await outcomes, [{ status: 'fulfilled' }, { status: 'fulfilled' }])
+})
+
+t.test('transactions that wait for a row by themselves do not make later ones wait', async (t) => {
+  // Regression: two of them made all other payments of the account wait, until the wait for the row timed out.
+  const { database, unlock } = await openWithLockedRow(t)
+  const waiting: Promise<unknown>[] = []
+  for (const debtorId of ['a', 'b']) {
+    const begun = Promise.withResolvers<void>()
+    const work: Work = (tx) => {
+      begun.resolve()
+      return changeRows(tx)
+    }
+    waiting.push(database.transaction(work, { accountId: ACCOUNT, debtorId }))
+    await begun.promise
+  }
+  const later = database.transaction((tx) => insertRow(tx, 'later'), {
+    accountId: ACCOUNT,
+    debtorId: 'c',
+  })
+  await until(async () => (await readRowIds(database)).includes('later'), 'the later is recorded')
+  await unlock()
+  await Promise.all([...waiting, later])
 })
 
 t.test('a transaction does not wait in the queue for one about the same debtor', async (t) => {
