@@ -32,7 +32,7 @@ export interface ActionContext {
   readonly now: Date
 }
 
-/** Each name begins with its subject and ends with what was done, in the past tense. */
+/** Each name begins with its subject, followed by what was done, in the past tense. */
 export type AuditAction =
   | 'account.changed'
   | 'account.created'
@@ -53,6 +53,7 @@ export type AuditAction =
   | 'account.exported'
   | 'account.list_downloaded'
   | 'reminders.rehearsed'
+  // Activated and released. The words are stored, so they stay.
   | 'kill_switch.put_on'
   | 'kill_switch.put_off'
   | 'message.approved'
@@ -99,6 +100,7 @@ export type AuditAction =
   | 'webhook_endpoint.tested'
   | 'webhook_endpoint.secret_rotated'
   | 'webhook_endpoint.old_secret_expired'
+  // The failed deliveries of the endpoint were redelivered.
   | 'webhook_endpoint.redelivered_failed'
   | 'webhook_delivery.redelivered'
   | 'user.created'
@@ -170,7 +172,7 @@ export interface AuditFilters {
   readonly createdBefore?: string | undefined
 }
 
-/** `requested` must be sorted by `created_at`, like the indexes of the table. */
+/** `requested` must be sorted by `created_at`, like the indexes of the table, except the index by subject. */
 export async function listAudit(
   reader: Reader,
   accountId: string,
@@ -197,10 +199,10 @@ export async function listAudit(
 }
 
 /**
- * Returns the columns that the database may look up in an index: those of the index of the filter that usually has the
- * fewest matches. Without statistics, SQLite cannot determine which filter that is. The indexes by actor and by action
- * also contain the sort column, and one of the indexes by actor contains the action. Without a filter, the database may
- * use any index.
+ * Returns the columns that the database may look up in an index. If there are several filters, only the one that
+ * usually matches the fewest rows may use its index: the subject, else the actor, else the action. (SQLite has no
+ * statistics with which it could find this out.) The list also names the other columns of this index that the query
+ * uses. Without a filter, the database may use any index.
  */
 function indexesFor(
   sort: string,

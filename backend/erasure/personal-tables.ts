@@ -90,8 +90,8 @@ const byEvent = (debtor: ErasedDebtor): Condition =>
 
 /**
  * Selects the suppressed addresses to which messages to the debtor were sent, or whose suppression such a message
- * caused. An address that another debtor has stays suppressed. The condition that keeps such addresses need not
- * exclude the erased debtor, because its address in `debtors` is erased first.
+ * caused. An address that another debtor has stays suppressed. The condition `not exists` never finds the erased debtor
+ * itself, because its address in `debtors` is erased first.
  */
 const byAddress = (debtor: ErasedDebtor): Condition =>
   sql`account_id = ${debtor.accountId} and (${byMessage(debtor)} or address in (
@@ -133,6 +133,7 @@ export const PERSONAL_TABLES: readonly (ErasedColumns | ErasedDocument | Deleted
   },
   { table: 'inbound_mail', key: ['digest'], rowsAbout: byMessage, columns: { sender: null } },
   {
+    // The words by which the search finds the debtor.
     table: 'debtor_terms',
     key: ['debtor_id', 'term'],
     rowsAbout: byDebtor,

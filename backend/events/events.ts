@@ -33,7 +33,8 @@ export interface DomainEvent {
    */
   represent(today: string): object | Promise<object>
   /**
-   * Returns the JSON of the object before the change; absent if the object is new, or if the event reports no change.
+   * Returns the JSON of the object before the change; absent if the object is new, or if the event does not report a
+   * change of it, such as `api_key.expiring`.
    */
   representBefore?(today: string): object | Promise<object>
 }
@@ -125,6 +126,7 @@ export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
     event_type: head.type,
     status: 'pending',
     attempts: 0,
+    // The position in the schedule of retries, which starts again if the delivery is repeated by hand.
     step: 0,
     run_at: now.toISOString(),
     lease: null,

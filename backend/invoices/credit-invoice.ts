@@ -62,8 +62,8 @@ function rejectExcessiveCredit({ amount_due: due, number }: InvoiceRow, amount: 
 }
 
 /**
- * Replans the reminders about this invoice and about other invoices of the debtor. Money on account may cover the
- * others now, because less is due on this invoice.
+ * Replans the reminders about this invoice. Because less is due on it, money on account may now cover other invoices of
+ * the debtor: the reminders about those are also replanned.
  */
 async function replanReminders(tx: Transaction, row: InvoiceRow, now: Date): Promise<void> {
   const debtor = { id: row.debtor_id, account_id: row.account_id }

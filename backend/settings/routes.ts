@@ -63,12 +63,12 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
   if (cookies === undefined) {
     given.log.warn(
       { baseUrl: given.baseUrl },
-      'Settings pages are disabled, because BASE_URL is neither an https address nor an address of this machine',
+      'Settings pages are disabled, because BASE_URL is neither an https address nor a loopback address, such as http://localhost:8080',
     )
     return everyPath(() => {
       throw new Problem(
         'service_unavailable',
-        'Settings are served only over https, or at an address of the machine itself. Set BASE_URL to an https address.',
+        'Settings are served only over https, or at a loopback address (localhost, 127.0.0.1, [::1]). Set BASE_URL to an https address.',
       )
     })
   }

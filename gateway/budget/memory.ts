@@ -1,7 +1,7 @@
 /**
  * Limits the memory for incomplete requests and for responses that clients have not received yet. When the memory is
  * used up, the gateway determines which clients use the most, and evicts those of their connections whose cost
- * (bytes × time) is high.
+ * (bytes × time) is high: such a connection loses the body that it is receiving, or is closed.
  */
 import type { Client, Clients, PartitionName } from './clients.ts'
 
@@ -14,8 +14,8 @@ const KNOWN_SHARE = 3 / 4
 const SMALL_BYTES = 4 * 1024
 const SMALL_SHARE = 1 / 16
 /**
- * Once the new bytes fit, more of the chosen connections are evicted, until this share of the exceeded limit is freed.
- * If evictions freed less, connections would have to be chosen more often, which takes time.
+ * Evictions continue until this share of the exceeded limit is free, even if the bytes that need the memory fit
+ * earlier. If evictions freed less, connections would have to be chosen more often, which takes time.
  */
 const FREED_SHARE = 1 / 8
 /**
@@ -114,9 +114,9 @@ export class Memory {
   }
 
   /**
-   * Evicts connections until `bytes` more fit, and then more of those already chosen until `FREED_SHARE` of
-   * the exceeded limit has been freed. Stops if no connection can be evicted, or if the connection that needs the
-   * memory is itself chosen. Returns whether the bytes fit.
+   * Chooses the most expensive connections, and evicts them until there is room for `bytes`, and `FREED_SHARE` of the
+   * exceeded limit is free or all the chosen ones are evicted. Stops if no connection can be evicted, or if the
+   * connection that needs the memory is itself chosen. Returns whether the bytes fit.
    */
   #makeRoom(partition: Partition, memory: ConnectionMemory, bytes: number): boolean {
     const { name, bytesMax, clientBytesMax } = partition

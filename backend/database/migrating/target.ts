@@ -10,8 +10,9 @@ export interface MigrationTarget {
    */
   hasTable(name: string): Promise<boolean>
   /**
-   * Runs `work` in a transaction that blocks other transactions only for a moment: if it waits too long for a lock, it
-   * is rolled back and `work` runs again later.
+   * Runs `work` in a transaction. On PostgreSQL, other transactions queue behind a statement that waits for a lock:
+   * after a moment, the transaction is therefore rolled back, and `work` runs again later. On SQLite, `work` runs once,
+   * and blocks writers until it ends.
    */
   transaction<T>(work: (tx: Kysely<unknown>) => Promise<T>): Promise<T>
   /**

@@ -47,7 +47,7 @@ export interface GroupOptions {
   readonly waits: DatabaseOptions['waits']
 }
 
-/** A transaction that waits for its group. The result of its work is a function that settles the promise of the caller. */
+/** A transaction that waits for its group. The result of its work is a function that settles the caller's promise. */
 interface Job extends GroupWork<() => void> {
   readonly debtorId: string
   /** Called when the job leaves the queue to run. */

@@ -34,9 +34,9 @@ const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns the problem with faults that a form can show. If the faulty field has a label, the pointer of the fault
- * becomes the field's name in the form, and its detail begins with the label instead of the JSON member. Other faults
- * do not change. A problem about a duplicate gets a fault of the field that must be unique.
+ * Returns the problem with its `errors` rewritten for a form. If the field of an error has a label, the pointer becomes
+ * the field's name in the form, and the label replaces the name of the JSON member at the beginning of the detail.
+ * Other errors do not change. A problem about a duplicate gets an error of the field that must be unique.
  */
 export function withFieldLabels(problem: Problem, labels: Labels): Problem {
   const duplicate = DUPLICATE_FIELDS[problem.code]
