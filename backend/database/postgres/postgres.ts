@@ -160,7 +160,8 @@ class PostgresDatabase implements OpenDatabase {
       readOnly: false,
     })
     this.#groups = new TransactionGroups({
-      connect: (accountId, deadline) => this.#connect(accountId, deadline),
+      connect: (accountId, waitMsMax) => this.#writers.connect(accountId, waitMsMax),
+      lose: (cause) => this.#recordLoss(unavailable(cause), cause),
       runAlone: (work, accountId, deadline, writer) =>
         this.#runWithRetries(work, accountId, deadline, writer),
       runTogether: (works, writer) => this.#runTogether(works, writer),
@@ -258,9 +259,7 @@ class PostgresDatabase implements OpenDatabase {
   ): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       const writer =
-        attempt === 1 && first !== undefined
-          ? first
-          : await this.#connectAndRecordWait(accountId, deadline)
+        attempt === 1 && first !== undefined ? first : await this.#connect(accountId, deadline)
       const outcome = await this.#attempt(work, writer)
       if ('value' in outcome) {
         this.#fault = undefined
@@ -276,18 +275,14 @@ class PostgresDatabase implements OpenDatabase {
     }
   }
 
-  async #connectAndRecordWait(accountId: string | undefined, deadline: number): Promise<Writer> {
+  async #connect(accountId: string | undefined, deadline: number): Promise<Writer> {
     const from = performance.now()
-    const writer = await this.#connect(accountId, deadline)
-    this.#waits?.observe((performance.now() - from) / 1000)
-    return writer
-  }
-
-  #connect(accountId: string | undefined, deadline: number): Promise<Writer> {
-    const waitMsMax = Math.max(0, Math.ceil(deadline - performance.now()))
-    return this.#writers.connect(accountId, waitMsMax).catch((error: unknown) => {
+    const waitMsMax = Math.max(0, Math.ceil(deadline - from))
+    const writer = await this.#writers.connect(accountId, waitMsMax).catch((error: unknown) => {
       throw this.#recordLoss(unavailable(error), error)
     })
+    this.#waits?.observe((performance.now() - from) / 1000)
+    return writer
   }
 
   async #attempt<T>(work: Work<T>, writer: Writer): Promise<Attempt<T>> {

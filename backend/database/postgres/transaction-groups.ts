@@ -8,7 +8,6 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { DatabaseOptions, Transaction } from '../database.ts'
-import { unavailable } from '../unavailable.ts'
 import type { Writer } from './writers.ts'
 
 /** The maximum number of groups of one account at the same time: one is prepared while the server runs the other. */
@@ -32,8 +31,10 @@ export interface GroupWork<T> {
 }
 
 export interface GroupOptions {
-  /** Throws a problem if no connection is free at `deadline`, which is a time of `performance.now`. */
-  connect(accountId: string, deadline: number): Promise<Writer>
+  /** Rejects if no connection is free within `waitMsMax`, or if a new one cannot be opened. */
+  connect(accountId: string, waitMsMax: number): Promise<Writer>
+  /** Records that a transaction was lost because it got no connection. Returns the problem to throw. */
+  lose(cause: unknown): Error
   /** Runs one transaction, and retries it until `deadline`. The first attempt uses `writer`, if there is one. */
   runAlone<T>(work: Work<T>, accountId: string, deadline: number, writer?: Writer): Promise<T>
   /**
@@ -119,7 +120,7 @@ export class TransactionGroups {
   }
 
   #enqueue<T>(work: Work<T>, account: Account, debtorId: string): Promise<T> {
-    const { runAlone, waitMsMax, waits } = this.#options
+    const { runAlone, lose, waitMsMax, waits } = this.#options
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     const addedAt = performance.now()
     const deadline = addedAt + waitMsMax
@@ -142,7 +143,7 @@ export class TransactionGroups {
     }
     const timer = setTimeout(() => {
       account.waiting.splice(account.waiting.indexOf(job), 1)
-      reject(unavailable(new Error(`No connection was free for ${waitMsMax} ms`)))
+      reject(lose(new Error(`No connection was free for ${waitMsMax} ms`)))
     }, waitMsMax)
     account.waiting.push(job)
     return promise
@@ -160,9 +161,8 @@ export class TransactionGroups {
   }
 
   async #runGroup(account: Account): Promise<void> {
-    const { connect, waitMsMax } = this.#options
-    const connecting = connect(account.id, performance.now() + waitMsMax)
-    const [connected] = await Promise.allSettled([connecting])
+    const { connect, lose, waitMsMax } = this.#options
+    const [connected] = await Promise.allSettled([connect(account.id, waitMsMax)])
     account.isConnecting = false
     // Without a connection, the other jobs would probably fail for the same reason, but only after another wait.
     const hasConnection = connected.status === 'fulfilled'
@@ -171,7 +171,7 @@ export class TransactionGroups {
     if (hasConnection) {
       this.#startGroup(account)
       await this.#runJobs(jobs, connected.value)
-    } else for (const job of jobs) job.reject(connected.reason)
+    } else for (const job of jobs) job.reject(lose(connected.reason))
   }
 
   async #runJobs(jobs: readonly Job[], writer: Writer): Promise<void> {
