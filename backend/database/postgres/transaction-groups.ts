@@ -62,8 +62,8 @@ interface Job extends GroupWork<() => void> {
 interface Account {
   readonly id: string
   readonly waiting: Job[]
-  /** The debtors of the jobs that wait or run. */
-  readonly debtorIds: Set<string>
+  /** The number of transactions of each debtor that wait or run. A debtor without any has no entry. */
+  readonly debtors: Map<string, number>
   /** The number of groups that run, or that wait for a connection. */
   groups: number
   /** Whether a group waits for a connection. When it gets one, it takes the jobs that wait then. */
@@ -90,21 +90,21 @@ export class TransactionGroups {
     work: Work<T>,
     { accountId, debtorId }: { readonly accountId: string; readonly debtorId: string },
   ): Promise<T> {
-    const { runAlone, waitMsMax } = this.#options
     const account = this.#accountOf(accountId)
-    // This transaction will probably wait for the row of the debtor. In a group, it would make the others wait too.
-    if (account.debtorIds.has(debtorId)) {
-      return await runAlone(work, accountId, performance.now() + waitMsMax)
-    }
     this.#accounts.set(accountId, account)
-    account.debtorIds.add(debtorId)
+    const others = account.debtors.get(debtorId) ?? 0
+    account.debtors.set(debtorId, others + 1)
     try {
-      const result = this.#enqueue(work, account, debtorId)
-      this.#startGroup(account)
-      return await result
+      // With other transactions of the debtor, this one will probably wait for the row of the debtor. In a group, it
+      // would make the transactions of other debtors wait too.
+      return await (others > 0
+        ? this.#runAlone(work, accountId)
+        : this.#runInGroup(work, account, debtorId))
     } finally {
-      account.debtorIds.delete(debtorId)
-      if (account.debtorIds.size === 0) this.#accounts.delete(accountId)
+      const rest = (account.debtors.get(debtorId) ?? 0) - 1
+      if (rest > 0) account.debtors.set(debtorId, rest)
+      else account.debtors.delete(debtorId)
+      if (account.debtors.size === 0) this.#accounts.delete(accountId)
     }
   }
 
@@ -112,14 +112,19 @@ export class TransactionGroups {
     const created = () => ({
       id,
       waiting: [],
-      debtorIds: new Set<string>(),
+      debtors: new Map<string, number>(),
       groups: 0,
       isConnecting: false,
     })
     return this.#accounts.get(id) ?? created()
   }
 
-  #enqueue<T>(work: Work<T>, account: Account, debtorId: string): Promise<T> {
+  #runAlone<T>(work: Work<T>, accountId: string): Promise<T> {
+    const { runAlone, waitMsMax } = this.#options
+    return runAlone(work, accountId, performance.now() + waitMsMax)
+  }
+
+  #runInGroup<T>(work: Work<T>, account: Account, debtorId: string): Promise<T> {
     const { runAlone, lose, waitMsMax, waits } = this.#options
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     const addedAt = performance.now()
@@ -146,6 +151,7 @@ export class TransactionGroups {
       reject(lose(new Error(`No connection was free for ${waitMsMax} ms`)))
     }, waitMsMax)
     account.waiting.push(job)
+    this.#startGroup(account)
     return promise
   }
 

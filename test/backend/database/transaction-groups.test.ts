@@ -222,6 +222,25 @@ t.test('a transaction does not wait in the queue for one about the same debtor',
   t.strictSame(await readRowIds(database), ['by itself', 'waiting'])
 })
 
+// Regression: only the first transaction of a debtor was taken into account. When it had ended, the next one was in a
+// group, whose other transactions waited with it for the row of the debtor.
+t.test('a transaction is in no group while one about the same debtor runs by itself', async (t) => {
+  const database = await openPostgres(t)
+  const scope = { accountId: ACCOUNT, debtorId: 'debtor' }
+  const [first, second] = [1, 2].map(() => {
+    const mayEnd = Promise.withResolvers<void>()
+    return { mayEnd, ended: database.transaction(() => mayEnd.promise, scope) }
+  })
+  first?.mayEnd.resolve()
+  await first?.ended
+  const blockers = await occupyGroups(database)
+  await database.transaction((tx) => insertRow(tx, 'by itself'), scope)
+  t.strictSame(await readRowIds(database), ['by itself'])
+  second?.mayEnd.resolve()
+  await second?.ended
+  await blockers.end()
+})
+
 t.test('all transactions of a group are run again if its connection is lost', async (t) => {
   const database = await openPostgres(t)
   let isTerminated = false
