@@ -151,8 +151,9 @@ export function mailOptions(settings: MailSettings) {
     baseUrl: settings.BASE_URL,
     // If the text 'unsubscribe links' changed, the unsubscribe links in sent mails would no longer work.
     unsubscribeLinkKeys: keys.map((key) => deriveKey(key, 'unsubscribe links')),
-    // For the codes of invitations and of password resets. Only the hash of a code is stored, so the code is generated
-    // again when its mail is sent. If the text 'invitation codes' changed, existing codes could not be generated again.
+    // For the codes of invitations and of password resets. A code is derived from the key and an id. Only its hash is
+    // stored, so the same code is derived again when its mail is sent. If the text 'invitation codes' changed, these
+    // codes would no longer match their hashes.
     mailedCodeKeys: keys.map((key) => deriveKey(key, 'invitation codes')),
   }
 }

@@ -45,7 +45,7 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_UPSTREAM_TIMEOUT_MS: integer(
-    'The longest time until a backend begins a response, and then until the response is complete or, if it is large, until its next part. After this time, the call fails with 504; if part of the response was already sent, the connection is reset.',
+    'How long a backend may take to begin a response. The same time applies again until the response is complete or, if it is large, until each further part. After this time, the call fails with 504; if part of the response was already sent, the connection is reset.',
     { min: 100, max: 600_000, fallback: '10000' },
   ),
   GATEWAY_QUEUE_WAIT_MS: integer(

@@ -25,7 +25,7 @@ export const erasureCommands: readonly Command[] = [
         reason,
         clock: context.clock,
       })
-      // On PostgreSQL, this is always false, because only operators can delete its log.
+      // On PostgreSQL, this is always false: only an administrator of the server can delete its write-ahead log.
       const isLogEmpty = await database.truncateWriteAheadLog()
       const json = {
         id: ID,
@@ -54,6 +54,8 @@ export const erasureCommands: readonly Command[] = [
 
 /** Returns a sentence that says where the data remains after an erasure. */
 function remainsNote(isLogEmpty: boolean): string {
-  const inDatabase = isLogEmpty ? '' : ', and the database until it has reused its space and log'
-  return `Backups that were made before the erasure still contain the data${inDatabase}: docs/operations.md, "Personal data".`
+  const inDatabase = isLogEmpty
+    ? ''
+    : '. So do the files of the database, until their free space and the log are overwritten'
+  return `Backups that were made before the erasure still contain the data${inDatabase}. See docs/operations.md, "Personal data".`
 }

@@ -27,7 +27,10 @@ class Placeholder {
   }
 }
 
-/** A statement with one of a few fixed texts. Its result has rows, but no count of affected rows. */
+/**
+ * A statement whose text depends only on the names of its values and on the lengths of its arrays, so that a connection
+ * can keep it prepared. Its result has rows, but no count of affected rows.
+ */
 export interface PreparedQuery<Row = unknown> extends CompiledQuery<Row> {
   readonly isPrepared: true
 }
@@ -63,8 +66,8 @@ const ARRAY_LENGTH_MAX = 100
  * Compiles a statement once and runs it with different values.
  *
  * A write that returns no rows may be sent without waiting for its result: if it fails, a later statement or
- * the transaction throws its error. A prepared write that violates a constraint is not undone alone, but ends
- * the transaction. Code that must catch a violation uses a statement that is not prepared.
+ * the transaction throws its error. If a prepared write violates a constraint, the whole
+ * transaction fails. Code that must catch a violation uses a write that is not prepared, which is undone by itself.
  *
  * `build` is called once for each kind of connection and each combination of names and array lengths, except for long
  * arrays. It receives placeholders instead of values, so it must not depend on the values.
@@ -79,7 +82,8 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
   const statements = new WeakMap<object, Map<string, CompiledQuery<Row>>>()
 
   function statementFor(db: D, values: V, shape: string): CompiledQuery<Row> {
-    // All connections of one kind share an adapter: there is one for PostgreSQL, and there are two for SQLite.
+    // There are three adapters, each shared by all connections of a kind: those of PostgreSQL, single connections of
+    // SQLite, and pools of SQLite.
     const { adapter } = db.getExecutor()
     const statementsOfKind = statements.get(adapter) ?? new Map<string, CompiledQuery<Row>>()
     const known = statementsOfKind.get(shape)

@@ -1,8 +1,8 @@
 /**
  * The actions that people perform on invoices in Settings or the CLI. An action on one invoice throws if the state of
  * the invoice does not allow the action. Otherwise it cancels the waiting reminders about the invoice, and records the
- * action's event, if there is one. Chasing can also be blocked by a hold (`holds.ts`): a decision of a person, or the
- * pause after a payment.
+ * action's event, if there is one. Chasing is blocked by a dispute, which is an action here, or by a hold
+ * (`holds.ts`), which is another decision of a person, or the pause after a payment.
  */
 
 import { type RawBuilder, sql } from 'kysely'
@@ -93,8 +93,8 @@ const RESOLVE: InvoiceAction = {
 }
 
 /**
- * Resumes chasing that was blocked because a person rejected a reminder instead of approving it, by
- * `chase_if_overdue: false`, or by the pause after a payment.
+ * Resumes chasing that was blocked for one of three reasons: a person rejected a reminder instead of approving it, the
+ * invoice was created with `chase_if_overdue: false`, or reminders pause after a payment.
  */
 const RESUME: InvoiceAction = {
   auditAction: 'invoice.chasing_resumed',
@@ -109,9 +109,9 @@ const RESUME: InvoiceAction = {
 const IS_RESUMABLE = sql<boolean>`chasing_status <> 'active' and status in ('open', 'partially_paid')
   and (chasing_blocked_reason is null or chasing_blocked_reason <> ${DISPUTED})`
 
-/** Planning then sets the time of the next reminder. Without the null, the invoice would show the end of the pause. */
 const RESUMED = {
   chasing_status: 'active',
+  // During a pause, this is its end. Planning sets it to the time of the next reminder.
   chasing_next_action_at: null,
   chasing_blocked_reason: null,
 } as const

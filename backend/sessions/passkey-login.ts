@@ -40,8 +40,9 @@ export interface PasskeyAttempt extends LoginBrowser {
 
 /**
  * Creates a challenge for a login. The challenge counts as a guess, so that the number of challenges is limited. A
- * successful login removes the guess. Throws `too_many_logins`. If the passkey is the second factor, throws
- * `login_failed` if no password was entered or the user has no passkey.
+ * successful login resets the count of the form or the user, and removes the guess from the count of the IP address.
+ * Throws `too_many_logins`. If the passkey is the second factor, throws `login_failed` if no password was entered or
+ * the user has no passkey.
  */
 export async function beginPasskeyLogin(
   { database, party }: PasskeyLoginDeps,
@@ -187,5 +188,8 @@ function isUsable(
 }
 
 function passkeyNotAccepted(): Problem {
-  return new Problem('login_failed', 'This passkey was not accepted. Log in with your password.')
+  return new Problem(
+    'login_failed',
+    'This passkey was not accepted. Try again, or use another way to log in.',
+  )
 }

@@ -18,9 +18,9 @@ import { type Kysely, sql } from 'kysely'
 export interface Migration {
   readonly steps: readonly Step[]
   /**
-   * Only for a migration that removes columns or tables: the name of an earlier migration. No program that contains
-   * the earlier migration uses these columns or tables. Once the removal has begun, a program that contains
-   * neither migration refuses to start. If this is absent, any program may start.
+   * Only for a migration that removes columns or tables: the name of the marker (see "Remove" in CONTRIBUTING.md), an
+   * earlier migration. Programs that contain it do not use these columns or tables. Once the removal has begun, a
+   * program without the marker refuses to start. If `requires` is absent, any program may start.
    */
   readonly requires?: string
 }

@@ -39,8 +39,9 @@ export interface PoolOptions extends SessionOptions {
 const STATEMENT_MS_MAX = 8000
 
 /**
- * Statements without a result fail after this time. For transactions, the driver counts it from the sending of the
- * statement. For reads, `ReaderConnection` counts it from the last result on the connection, which several reads share.
+ * If the result of a statement has not arrived after this time, the statement fails. For transactions, the driver
+ * counts it from the sending of the statement. For reads, `ReaderConnection` counts it from the last result on the
+ * connection, which several reads share.
  */
 export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 

@@ -68,7 +68,7 @@ interface WordingsView {
 export function renderWordings(frame: Frame, { awaitingApproval, changed }: WordingsView): Html {
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, awaitingApproval)}
-<p class="lead">Here you can change what reminders say at each stage and in each language. Customers with another language
+<p class="lead">What reminders say at each stage and in each language. Admins can change it. Customers with another language
 receive reminders in English. Every mail also contains the invoices with their amounts, how to pay (if payment details are set up), and
 a link to unsubscribe.</p>
 <table class="records"><caption class="unseen">Wording by stage and language</caption>

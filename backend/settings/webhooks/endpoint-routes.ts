@@ -1,8 +1,8 @@
 /**
  * The routes of webhook endpoints: list, add, show, change, pause, resume and delete an endpoint, rotate its secret,
- * send a test event, and send failed deliveries again. The actions that choose where events are sent, or show a secret,
- * require that the password was entered recently: otherwise, a person who finds an abandoned session could have the
- * account's data sent to themselves, or sign forged events with the secret.
+ * expire the old secret, send a test event, and send failed deliveries again. The actions that choose where events are
+ * sent, or show a secret, require that the password was entered recently: otherwise, a person who finds an abandoned
+ * session could have the account's data sent to themselves, or sign forged events with the secret.
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { instantOf, isCalendarDate, parseInstant } from '../../calendar/calendar.ts'
@@ -168,8 +168,14 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         return rerenderForm({ id, stored }, fields, privateTargets, problem)
       },
     },
-    changeAction('pause', 'webhook_paused', pauseEndpoint, { action: 'resume', from: 'enabled' }),
-    changeAction('resume', 'webhook_resumed', resumeEndpoint, { action: 'pause', from: 'paused' }),
+    changeAction('pause', 'webhook_paused', pauseEndpoint, {
+      action: 'resume',
+      ifItWas: 'enabled',
+    }),
+    changeAction('resume', 'webhook_resumed', resumeEndpoint, {
+      action: 'pause',
+      ifItWas: 'paused',
+    }),
     changeAction('expire-old-secret', 'webhook_secret_expired', expireOldSecret),
     ...deletePages,
     ...actionPages(webhooks),
@@ -306,14 +312,14 @@ function renderForm(
 }
 
 /**
- * Defines an action that changes the endpoint and then shows the endpoint's page. If the endpoint was in the state
- * `undoneBy.from` before, the message after the action offers to undo it with `undoneBy.action`.
+ * Defines an action that changes the endpoint and then shows the endpoint's page. If the endpoint had the status
+ * `undoneBy.ifItWas` before, the message after the action offers to undo it with `undoneBy.action`.
  */
 function changeAction(
   action: string,
   flash: FlashName,
   change: typeof pauseEndpoint,
-  undoneBy?: { readonly action: string; readonly from: WebhookEndpointRow['status'] },
+  undoneBy?: { readonly action: string; readonly ifItWas: WebhookEndpointRow['status'] },
 ): SessionPage {
   return {
     method: 'POST',
@@ -323,7 +329,7 @@ function changeAction(
       const undo = undoneBy && { path: `${endpointPath(id)}/${undoneBy.action}`, fields: [] }
       const flashOf = ({ before }: { readonly before: WebhookEndpointRow }) => ({
         name: flash,
-        undo: before.status === undoneBy?.from ? undo : undefined,
+        undo: before.status === undoneBy?.ifItWas ? undo : undefined,
       })
       const { row } = await performAction(flashOf, async (tx) => {
         const before = await lockEndpoint(tx, session.account.id, id)

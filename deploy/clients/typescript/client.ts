@@ -6,7 +6,7 @@ import type { paths } from './schema.ts'
 export interface ReceivablesOptions extends RetryOptions {
   /** The URL of the service without `/api/v1`, e.g. `https://receivables.example`. */
   readonly baseUrl: string
-  /** The secret of an API key. Keep it on your server. */
+  /** The whole API key, `rcv_…`. Keep it on your server. */
   readonly key: string
 }
 
@@ -22,7 +22,7 @@ export interface ReceivablesClient extends Pick<Client<paths>, 'GET' | 'POST'> {
 
 export function createReceivablesClient(options: ReceivablesOptions): ReceivablesClient {
   const baseUrl = options.baseUrl.trim().replace(/\/+$/, '')
-  // Without this check, each request to such an address would be repeated as if there had been no response.
+  // At any other address, `fetch` throws, and the request would be repeated as if there had been no response.
   if (!/^https?:\/\//i.test(baseUrl)) {
     throw new TypeError(`baseUrl must begin with http:// or https://, not ${options.baseUrl}`)
   }
