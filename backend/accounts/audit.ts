@@ -53,7 +53,7 @@ export type AuditAction =
   | 'account.exported'
   | 'account.list_downloaded'
   | 'reminders.rehearsed'
-  // Activated and released. The words are stored, so they stay.
+  // `put_on` means activated, `put_off` means released. The database contains these names, so they cannot change.
   | 'kill_switch.put_on'
   | 'kill_switch.put_off'
   | 'message.approved'
@@ -172,7 +172,7 @@ export interface AuditFilters {
   readonly createdBefore?: string | undefined
 }
 
-/** `requested` must be sorted by `created_at`, like the indexes of the table, except the index by subject. */
+/** `requested` must be sorted by `created_at`, because most indexes of the table are sorted by it. */
 export async function listAudit(
   reader: Reader,
   accountId: string,
@@ -228,8 +228,8 @@ export async function findAuditEntry(
 }
 
 /**
- * Returns up to `limit` actions on the record `subjectId`, or only those with the name `action`, the latest first: ids
- * sort by time of creation.
+ * Returns up to `limit` actions on the record `subjectId`, the latest first: ids sort by time of creation. If `action`
+ * is defined, returns only actions with this name.
  */
 export async function listActionsOn(
   reader: Reader,

@@ -2,8 +2,8 @@ import type { AccountRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
 
 /**
- * The JSON of an account in events. `readOnly` is `isReadOnly(row.status)`, which the caller passes because
- * accounts.ts, which exports `isReadOnly`, imports this file.
+ * The JSON of an account in events. The caller passes `isReadOnly(row.status)` as `readOnly`, because this file cannot
+ * import `isReadOnly` from accounts.ts, which imports this file.
  */
 export function representAccount(row: AccountRow, readOnly: boolean) {
   return {

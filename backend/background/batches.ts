@@ -8,9 +8,9 @@ const BATCH_MAX = 100
 const PAUSE_MS_MAX = 5
 
 /**
- * Writes batches one after the other. `write` must write each batch in a transaction of its own. Between two batches,
- * this function pauses for as long as the first of them took, up to `PAUSE_MS_MAX`. Calls therefore get about half of
- * the database's time, or less if a batch takes longer than `PAUSE_MS_MAX`.
+ * Writes batches one after the other. `write` must write each batch in a transaction of its own. After each batch
+ * except the last, this function pauses for as long as the batch took, up to `PAUSE_MS_MAX`. Calls therefore get about
+ * half of the database's time, or less if a batch takes longer than `PAUSE_MS_MAX`.
  */
 export async function writeInBatches<T>(
   rows: readonly T[],

@@ -233,7 +233,7 @@ function renderPreviewText(
     outcome:
       refusal === null
         ? requiresApproval
-          ? 'sent once approved'
+          ? 'sent after approval'
           : 'sent'
         : `blocked: ${refusal.reason} (${refusal.detail})`,
   }))

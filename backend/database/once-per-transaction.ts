@@ -1,4 +1,4 @@
-/** Runs a read at most once per transaction. Its result must not change within the transaction. */
+/** Caches the results of a read until the transaction ends. The transaction itself must not change these results. */
 import type { Transaction } from './tables.ts'
 
 /** Runs `read` at most once in a transaction for each key; later calls get the first result. */

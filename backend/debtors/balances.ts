@@ -10,7 +10,7 @@ export interface Balance {
   readonly currency: string
   /** The amount due on open invoices (see `INVOICE_IS_OPEN`). All three sums are capped (see `cappedSum`). */
   readonly outstanding: number
-  /** The part of `outstanding` that is past its due date. */
+  /** The part of `outstanding` on invoices that are past due. */
   readonly overdue: number
   /** Money on account: received, but not allocated to an invoice. */
   readonly unapplied: number
@@ -48,9 +48,9 @@ const readRows = prepared(
 )
 
 /**
- * An invoice with the status `partially_paid` also counts as open. These conditions contain literals instead of
- * parameters, because a database uses a partial index only if the text of the statement contains the condition of the
- * index.
+ * An invoice with the status `partially_paid` also counts as open. This condition and the next one contain literals
+ * instead of parameters, because a database uses a partial index only if the text of the statement contains the
+ * condition of the index.
  */
 export const INVOICE_IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 export const PAYMENT_IS_UNAPPLIED = sql<SqlBool>`payments.status = 'recorded' and payments.unapplied_amount > 0`

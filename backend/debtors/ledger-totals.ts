@@ -1,8 +1,8 @@
 /**
  * Recomputes the derived data of changed debtors: balances, standings (the oldest due date and two flags, by which
  * lists of customers are sorted and filtered), search terms, and the account's totals by due date. Database triggers
- * log which debtors changed (migration 0021), and a worker processes this log every few seconds. A page that shows
- * totals first processes a batch of its account's entries, so that the totals usually include the user's last change.
+ * log which debtors changed (migration 0021), and a worker processes this log every few seconds. Before a page shows
+ * totals, it processes a batch of its account's entries, so that the totals usually include the user's last change.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
@@ -82,7 +82,7 @@ async function logDebtorsWithUnfoldedTerms(database: Database): Promise<void> {
   )
 }
 
-/** A debtor occurs once for each of its terms. The order makes PostgreSQL read the index of these terms. */
+/** Selects a row for each unfolded term. The order makes PostgreSQL use the index that contains only these terms. */
 export function selectDebtorsWithUnfoldedTerms(reader: Reader) {
   return reader
     .selectFrom('debtor_terms')

@@ -101,8 +101,8 @@ async function logSampleMessage(
       facts: JSON.stringify(facts),
       approved_hash: null,
       payment_digest: paymentDetailsDigest(shownDetails),
-      // For a reminder that needs approval, the first send check writes the text, which is already written here. The
-      // next one runs at the end of the approval period, and suppresses the reminder if no Admin has decided by then.
+      // For a reminder that needs approval, the first send check only writes the text, which is already written here.
+      // At the end of the approval period, the next check suppresses the reminder if no Admin has decided by then.
       run_at: expiresAt,
       lease: null,
       attempts: 0,

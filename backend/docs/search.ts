@@ -30,8 +30,8 @@ function searchSections(pages: readonly Page[]): readonly Section[] {
 }
 
 /**
- * The checklist `going-live` ranks below other guides, like the reference, because it only mentions subjects
- * that the other guides explain.
+ * The checklist `going-live` ranks as low as the reference, because it only mentions subjects that other guides
+ * explain.
  */
 function kindOf(path: string): Section['kind'] {
   if (path === '/docs/errors') return 'error'

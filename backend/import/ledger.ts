@@ -81,14 +81,15 @@ const INVOICE_EXTERNAL_ID_MAX = EXTERNAL_ID_MAX - PAYMENT_PREFIX.length
 /** The number of rows that are validated before the process responds to other requests. */
 const SLICE_ROWS = 50
 /**
- * The maximum number of errors that are kept and shown; all others are only counted. They usually have the same cause,
- * and a file of one megabyte can have half a million.
+ * The maximum number of errors that are shown; all others are only counted. A file of one megabyte can have half a
+ * million errors, which usually have the same cause.
  */
 const ERRORS_SHOWN_MAX = 1000
 
 /**
- * Rejects with a `LedgerError`, which lists up to `ERRORS_SHOWN_MAX` errors of rows, ordered by line. The file is read
- * in slices, so that the process can respond to other requests in between.
+ * Rejects with a `LedgerError` if the file is invalid. If rows are invalid, the error lists up to `ERRORS_SHOWN_MAX`
+ * errors of rows, ordered by line. The file is read in slices, so that the process can respond to other requests in
+ * between.
  */
 export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Promise<Ledger> {
   const {

@@ -97,8 +97,8 @@ export async function planTakeBack(
 }
 
 /**
- * Returns the records that have an entry in the audit log. Creating a record in an import writes no such entry, so the
- * record was changed later.
+ * Returns the records that have an entry in the audit log. The import writes no entry for a record that it creates, so
+ * such a record was changed later.
  */
 async function findChanged(
   reader: Reader,

@@ -117,9 +117,9 @@ export function unindexed(column: string): Expression<unknown> {
 }
 
 /**
- * The column `account_id`, for the condition in a statement that finds the rows of one debtor in a partial index, which
- * begins with the debtor. With the plain column, SQLite would use an index that begins with the account, and read all
- * rows of the account.
+ * The column `account_id`, for the condition in a statement that finds a few rows by other columns, e.g. the open
+ * invoices of a debtor by their partial index. With the plain column, SQLite would use an index that begins with the
+ * account, and read all rows of the account.
  */
 export const UNINDEXED_ACCOUNT_ID: Expression<unknown> = unindexed('account_id')
 
@@ -225,10 +225,10 @@ export function withImpliedBounds<F extends AnyTimeFilters>(filters: F, sort: st
 export const CLOCK_MARGIN_MS = 86_400_000
 
 /**
- * Returns an instant before which all messages with a `sent_at` before `instant` were created. Earlier versions stored
- * the time of sending by the clock of the sending backend, which could be behind the clock of the backend that created
- * the message. Returns undefined if the result would be after the year 9999, because the texts of such instants do not
- * sort by time.
+ * All messages that were sent before `instant` were created before the returned instant. The latter is a day later,
+ * because earlier versions stored `sent_at` by the clock of the sending backend, which could be behind the clock of the
+ * backend that created the message. Returns undefined if the result would be after the year 9999, because the texts of
+ * such instants do not sort by time.
  */
 function dayAfter(instant: string): string | undefined {
   const later = new Date(Date.parse(instant) + CLOCK_MARGIN_MS).toISOString()

@@ -97,7 +97,7 @@ export interface PaymentCounts {
   readonly hasMore: boolean
 }
 
-/** Counts and sums the payments of a search by currency. */
+/** Returns the number and the sum of the payments that match the search, for each currency. */
 export async function countPayments(
   reader: Reader,
   accountId: string,

@@ -1,5 +1,5 @@
 /**
- * Records the browsers in which a user has logged in, and notifies the user by mail of a login in another browser.
+ * Records the browsers in which a user has logged in, and notifies the user by mail of a login in any other browser.
  * A browser is recognized by a cookie that, unlike the cookie of the session, grants no access. If the cookie is lost,
  * the user is notified of the next login.
  */

@@ -109,7 +109,7 @@ export async function releaseDelivery(
 
 /**
  * The maximum number of deliveries that are marked as failed in the transaction that disables or deletes an endpoint.
- * To mark 100,000 deliveries would block all other writes for seconds on SQLite, and would exceed the time limit of a
+ * Marking 100,000 deliveries would block all other writes for seconds on SQLite, and would exceed the time limit of a
  * statement on PostgreSQL.
  */
 const MARKED_FAILED_MAX = 1000

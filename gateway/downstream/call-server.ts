@@ -46,7 +46,7 @@ export interface CallServerOptions {
   serve(head: RequestHead, call: Call): Promise<Outcome> | Outcome
   /** Returns the page that a person sees instead of the problem document; undefined for other clients. */
   problemPage?(problem: Problem, call: Call): WholeResponse | undefined
-  /** Returns the headers that every response has. `call` is undefined if no call was created. */
+  /** Returns the headers that show the client its rate limit. `call` is undefined if no call was created. */
   rateLimitHeaders(call: Call | undefined, status: number): readonly string[]
   /** Called when the response to a call is about to be written. */
   onResponse(call: Call, status: number): void

@@ -1,13 +1,13 @@
 /**
- * Finds which of several servers accepts writes. A standby that is promoted starts a timeline with a higher
- * number. A former primary that still runs, or runs again, has a lower number and is never used again.
- * Otherwise, a backend could read from a former primary that a revoked key is still valid.
+ * Finds which of several servers accepts writes. A standby that is promoted starts a timeline with a higher number. A
+ * former primary that still runs, or runs again, has a timeline with a lower number, and is never used again.
+ * Otherwise, a backend could use a former primary and accept a key that was revoked on the new primary.
  *
  * Each server is polled over a connection of its own, so that a server that hangs does not delay the others.
  *
- * The poll also finds dead connections, e.g. after a firewall has dropped them or a server has lost power. When
- * the poll's connection is silent but a new one works, every other connection that has been silent for equally
- * long is closed. Without this, each statement on such a connection would wait for its full time limit.
+ * The poll also finds dead connections, e.g. after a firewall has dropped them or a server has lost power. When the
+ * poll's connection is silent but a new one works, every other connection that has been silent for equally long is
+ * closed. Without this, each statement on such a connection would wait for its full time limit.
  */
 import type { Socket } from 'node:net'
 import pg from 'pg'

@@ -19,7 +19,7 @@ export interface PaymentView {
   readonly customerName: string
   /** Undefined if the payment is not reversed. */
   readonly reversedAt: string | undefined
-  /** Whether the audit log contains actions on the payment, to which the page then links. */
+  /** Whether the audit log contains actions on the payment. If so, the page links to these actions. */
   readonly isInAuditLog: boolean
 }
 

@@ -22,7 +22,7 @@ import type { ImportedRecord } from '../../import/take-back-plan.ts'
 import { truncate } from '../../validation/truncate.ts'
 import { startTimeLimit } from '../shell/page-request.ts'
 
-/** The import stops after a step with this many rejected records, because they usually have the same cause. */
+/** The import stops when this many records were rejected, because the rejections usually have the same cause. */
 const REJECTED_MAX = 100
 
 /** The form of the next step contains the rejected records, and a request of a form is limited to 1 MiB. */
@@ -98,7 +98,7 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
     await database.transaction((tx) => startImport(tx, newImport, remains, actionContext))
   }
   const step = createStep(options)
-  // The due date of an invoice can be corrected only before its payment is recorded.
+  // Corrections come first, because the due date of an invoice cannot be corrected after its payment was recorded.
   for (const { record, correction } of corrections) {
     await step.run('corrected', record, (tx) => correctRecord(tx, importContext, correction))
   }

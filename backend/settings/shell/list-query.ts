@@ -103,8 +103,8 @@ export function pageOf<Row extends { readonly id: string }>(
 }
 
 /**
- * Returns the order and the number of rows with which the first page is read from the database, newest first. It is one
- * row more than `limit`, which `pageOf` needs.
+ * Returns how the first page is read from the database: newest first, with one row more than `limit`, because `pageOf`
+ * needs an extra row.
  */
 export function newestRows(limit: number): Page {
   return { sort: 'created_at', direction: 'desc', rowsMax: limit + 1, after: undefined }

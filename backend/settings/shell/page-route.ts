@@ -1,6 +1,7 @@
 /**
- * Creates the routes of pages. Checks each request to Settings before the page's own code runs: origin, session, role,
- * second factor, CSRF token and recent password.
+ * Creates the routes of pages. Before the code of a page runs, its route checks the origin and the CSRF token of the
+ * request. A page that needs a session also requires the role, the second factor and a recent password, where they
+ * apply.
  */
 import type { Request, ServerRoute } from '@hapi/hapi'
 import { CLIENT_ADDRESS_HEADER } from '../../../shared/contract/principal.ts'

@@ -1,5 +1,6 @@
 /**
- * Shows confirmations in dialogs. Without this script, a confirmation is a separate page or an expandable panel.
+ * Shows confirmations and the forms of actions in dialogs. Without this script, these are separate pages or expandable
+ * panels.
  * Trusted Types forbid scripts to parse text as HTML, so this script copies elements from pages of this origin
  * that the browser has parsed.
  */
