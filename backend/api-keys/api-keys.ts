@@ -41,9 +41,10 @@ export interface IssuedApiKey {
 }
 
 /**
- * The key's digest is made with the first pepper. Throws `validation_failed`, with a list of the errors of all fields.
- * Unknown scopes are reported only if no other field is invalid, and an invalid rate limit only if the scopes are known
- * too; both have a `detail` instead of the list. Throws `not_found` if there is no such account.
+ * The key's digest is made with the first pepper. Throws `validation_failed`, with a list of the errors of the name,
+ * the expiry and the addresses, and of an empty list of scopes. If there are no such errors, unknown scopes are
+ * reported, and after them an invalid rate limit, each with a `detail` instead of the list. Throws `not_found` if there
+ * is no such account.
  */
 export async function issueApiKey(
   tx: Transaction,

@@ -8,9 +8,9 @@ export interface RetentionRule {
   readonly name: string
   /**
    * Returns at most one batch of expired rows; empty if there are none. A rule with an age column returns the oldest
-   * first, and begins the search at the time in this column of `last`, the last row of the previous batch. Otherwise,
-   * each search would have to skip the same rows again: rows that are kept although they are old, and on PostgreSQL
-   * rows deleted since the last vacuum.
+   * rows first. Its search begins at the time that `last`, the last row of the previous batch, has in this column. If
+   * each search began with the oldest row, it would have to skip the same rows again: rows that are kept although they
+   * are old, and on PostgreSQL rows that were deleted since the last vacuum.
    */
   findExpired(read: Reader, now: Date, last?: RowKey): Promise<readonly RowKey[]>
   /**

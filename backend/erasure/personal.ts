@@ -67,9 +67,8 @@ function rewrite(text: string, change: (members: Members) => Members): string {
 
 /**
  * Replaces the personal members of the object. A debtor that was represented after the erasure is returned unchanged,
- * because it contains no personal data. Replacing
- * its members would also remove what is not personal, such as the reason `erased` of its pause. Other objects have no
- * `erased_at`.
+ * because it contains no personal data. Replacing its members would also remove what is not personal, such as the
+ * reason `erased` of its pause. Other objects have no `erased_at`.
  */
 function scrub(kind: string, object: Members): Members {
   if (typeof object['erased_at'] === 'string') return object

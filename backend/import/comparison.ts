@@ -17,7 +17,7 @@ export interface RowWithMissingRecords {
   readonly invoice: LedgerInvoice
   /** The id of the invoice in the service; undefined if the service does not have the invoice. */
   readonly invoiceId: string | undefined
-  /** False also if a difference prevents the payment. */
+  /** Whether the file has a payment of the invoice that is missing at the service, and no difference prevents it. */
   readonly canRecordPayment: boolean
 }
 

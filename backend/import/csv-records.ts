@@ -31,7 +31,7 @@ const RECORD_LENGTH_MAX = 65_536
 const HEAD_LENGTH_MAX = 2 * RECORD_LENGTH_MAX
 /**
  * The maximum number of columns, which is far more than a ledger has. The form of Settings contains a list of the
- * columns for each field, so that 30,000 columns would make a page of ten megabytes.
+ * columns for each field, so 30,000 columns would make a page of ten megabytes.
  */
 const COLUMNS_MAX = 500
 /** The number of bytes that are parsed at a time. Parsing them takes some milliseconds. */
@@ -116,7 +116,7 @@ async function readFrom(
       const endsWithBreak = isBreak(content[end.at - 1])
       const breaks = countBreaks(Buffer.from(cells.join(''))) + (endsWithBreak ? 1 : 0)
       records.push({ line: end.line - breaks, cells })
-      // Otherwise, the parser would also output the record.
+      // If this returned the record, the parser would output it too.
       return null
     },
   })
@@ -191,8 +191,10 @@ async function* slicesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   }
 }
 
-/** A first line such as `sep=;`, which names the separator for Excel. Other programs may have put it into
- * quotation marks, or appended separators. */
+/**
+ * A first line such as `sep=;`, which names the separator for Excel. Other programs may have put the line into
+ * quotation marks, or appended separators.
+ */
 const SEPARATOR_LINE = /^"?sep=([^"\r\n])"?[,;\t]*(?:\r\n|\n|\r|$)/i
 
 /** `separatorLine` precedes the records. It is empty in most files. */
@@ -201,17 +203,17 @@ function readSeparator(file: string): {
   readonly options: Options
 } {
   const [separatorLine = '', separator] = SEPARATOR_LINE.exec(file) ?? []
-  return { separatorLine, options: parserOptions(separator ?? findDelimiter(file)) }
+  return { separatorLine, options: parserOptions(separator ?? findSeparator(file)) }
 }
 
-function parserOptions(delimiter: string): Options {
+function parserOptions(separator: string): Options {
   return {
     trim: true,
     skip_empty_lines: true,
     // Spreadsheets write the rows that a person has emptied as separators only.
     skip_records_with_empty_values: true,
     relax_column_count: true,
-    delimiter,
+    delimiter: separator,
     record_delimiter: ['\r\n', '\n', '\r'],
     max_record_size: RECORD_LENGTH_MAX,
   }
@@ -237,9 +239,9 @@ function decode(bytes: Uint8Array): string {
 }
 
 /** Returns the separator that is most frequent in the first line that is not blank, outside of quotes. */
-function findDelimiter(file: string): string {
+function findSeparator(file: string): string {
   const unquoted = file.slice(0, RECORD_LENGTH_MAX).replace(/"[^"]*"/g, '""')
   const header = /^.*\S.*$/m.exec(unquoted)?.[0] ?? ''
-  const count = (delimiter: string) => header.split(delimiter).length
+  const count = (separator: string) => header.split(separator).length
   return [',', ';', '\t'].reduce((best, next) => (count(next) > count(best) ? next : best))
 }

@@ -45,8 +45,8 @@ export async function recordCustomer(
 }
 
 /**
- * Creates the invoice if it is missing and the payment if it is missing, and returns the created records.
- * Throws `duplicate_external_id`, `duplicate_invoice_number`, `debtor_not_found`, and the problems of a
+ * Creates the invoice if it is missing, and records its payment if `canRecordPayment` is true. Returns the created
+ * records. Throws `duplicate_external_id`, `duplicate_invoice_number`, `debtor_not_found`, and the problems of a
  * payment.
  */
 export async function createMissingRecords(

@@ -11,8 +11,8 @@
  * before which all invoices of this due date were created, and the other entries need not be read.
  *
  * An id does not show a time after which an invoice was created. Therefore, no position is found for lists that begin
- * with the oldest invoice, or that have only `created_before`. None is searched for lists that begin with the latest
- * due date either.
+ * with the oldest invoice, or that have only `created_before`. For lists that begin with the latest due date, no
+ * position is searched for either.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { lowestIdSince, timeOfId } from '../../shared/contract/id.ts'
@@ -117,8 +117,8 @@ interface LatestValues {
 }
 
 /**
- * Reads the last entry of each due date, from the last due date. Resolves with the highest id and the number of
- * steps, which is `ENTRIES_MAX` if there may be more entries.
+ * Reads the last entry of each due date, beginning with the latest due date. Resolves with the highest id and the
+ * number of steps, which is `ENTRIES_MAX` if there may be more entries.
  */
 const readLatest = prepared((reader: Reader, values: LatestValues) => {
   const { accountId, due_since, due_before } = values

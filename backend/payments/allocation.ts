@@ -60,7 +60,7 @@ export function allocate(
 }
 
 /**
- * Allocates the part of the payment that is not in `shares` to open invoices, the oldest due date first. `open`
+ * Allocates the rest of the payment, which is not in `shares`, to open invoices, the oldest due date first. `open`
  * contains the oldest `ALLOCATIONS_MAX` open invoices of the debtor in the payment's currency, or all if there are
  * fewer. Returns all shares of the payment: if an invoice already has a share, this share is increased.
  */

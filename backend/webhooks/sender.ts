@@ -2,14 +2,14 @@
 import { Agent, type Dispatcher, errors } from 'undici'
 import { type ConnectorOptions, createConnector, TargetError } from './connector.ts'
 
-/** The time from name resolution to the end of the response. */
+/** The maximum time from the beginning of name resolution to the end of the response. */
 export const ATTEMPT_MS_MAX = 15_000
 
 /** How many bytes of the response body are read. */
 const RESPONSE_BYTES_MAX = 65_536
 const RESPONSE_HEADER_BYTES_MAX = 16_384
 
-/** How much the delivery log shows: bytes of the body, or characters of a header; and how many headers. */
+/** How many bytes of the body, and how many characters of each header, the delivery log shows. */
 const SHOWN_LENGTH_MAX = 1024
 const SHOWN_HEADERS_MAX = 50
 

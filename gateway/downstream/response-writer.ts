@@ -4,15 +4,14 @@ import { writeMessage } from '../http1/message-writer.ts'
 import { NO_BODY } from './request-body.ts'
 
 /**
- * If there is no memory for a response of which at most this much is buffered, the response is sent
- * nevertheless. Without this, most responses over TLS would be aborted at such times, since TLS buffers each
- * response briefly.
+ * A response of which at most this much is buffered is sent even if there is no memory for it. Without this, most
+ * responses over TLS would be aborted while the memory is used up, since TLS buffers each response briefly.
  */
 const SMALL_BYTES_MAX = 16 * 1024
 
 /**
- * The minimum average rate at which a client must receive a response that takes longer than the timeout. Such a
- * response is a stream, such as a CSV file of many megabytes.
+ * The minimum average rate at which a client must receive a response that takes longer than the timeout, e.g. a CSV
+ * file of many megabytes.
  */
 const BYTES_PER_SECOND_MIN = 32 * 1024
 

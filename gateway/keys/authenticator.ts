@@ -23,13 +23,14 @@ const KEYS_CACHED_MAX = 100_000
 /** A cached key is looked up again well before its principal expires. */
 const CACHED_MS = PRINCIPAL_LIFETIME_MS * 0.75
 /**
- * The minimum age at which a call causes its key to be refreshed in the background. The exact age differs per
- * key: otherwise all keys that were first used right after the gateway's start would be refreshed at the same time.
+ * A call causes its cached key to be refreshed in the background if the key was looked up at least this long ago. The
+ * exact age differs per key: otherwise all keys that were first used right after the gateway's start would be refreshed
+ * at the same time.
  */
 const REFRESH_FROM_MS = CACHED_MS * (2 / 3)
 /**
- * Keys that are due are collected for this long, because refreshing many keys with one request costs little
- * more than refreshing a single key.
+ * Keys that are due for a refresh are collected for this long, because refreshing many keys with one request costs
+ * little more than refreshing a single key.
  */
 const REFRESHES_GATHER_MS = 50
 /**

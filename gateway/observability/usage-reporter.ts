@@ -1,7 +1,7 @@
 /**
  * Reports to the backend what only the gateway knows: the rate-limit windows that have changed, and calls to which the
- * gateway itself responded. It reports only those of these calls to which the rate limit was applied, and those that
- * came from an address that the key does not allow. The reports are for charts and pages; no decision depends on them.
+ * gateway itself responded. Such a call is reported if the rate limit was applied to it, or if it came from an address
+ * that the key does not allow. The reports are for charts and pages; no decision depends on them.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { createId } from '../../shared/contract/id.ts'
@@ -71,8 +71,7 @@ export function createUsageReporter(
 
   function record(finishedCall: FinishedCall, status: number): void {
     const { keyId, allowance, hasBackendResponse, code } = finishedCall
-    // Calls from addresses that are not allowed are not counted against the limit, but Admins must see
-    // them.
+    // Calls from addresses that are not allowed do not count against the limit, but Admins must see them.
     const isReported = allowance !== undefined || code === 'address_not_allowed'
     if (keyId === undefined || !isReported) return
     // If the call got 502 or 504, the backend may have counted it. (It has not if the gateway closed the connection

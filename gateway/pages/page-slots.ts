@@ -62,7 +62,8 @@ export class PageSlots {
     if (used > 0) this.#usedBy.set(client, used)
     else this.#usedBy.delete(client)
     const rankOf = (waiting: string) => (this.#mayUseSlot(waiting) ? 0 : Number.POSITIVE_INFINITY)
-    // One released slot can let two pages begin: another client may use it, and this client may use one again.
+    // One released slot can let two pages begin: one of another client, because one more slot is free, and one of this
+    // client, because it uses one slot fewer.
     for (;;) {
       const start = this.#queue.shift(rankOf)
       if (start === undefined) return

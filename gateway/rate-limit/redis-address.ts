@@ -48,8 +48,8 @@ const URL_FORM =
 /** Throws an `Error` whose message continues a sentence that begins with "REDIS_URL". */
 export function parseRedisAddress(text: string): RedisAddress {
   const { scheme = '', username, password, hosts = '', path = '', query } = splitUrl(text)
-  // Without this, `URLSearchParams` would decode the values, which `decode` then decodes again, and read `+` as a
-  // space.
+  // Without this, `URLSearchParams` would read `+` as a space, and decode the values, which `decode` would then decode
+  // a second time.
   const options = new URLSearchParams(query?.replaceAll('%', '%25').replaceAll('+', '%2B'))
   const readLogin = () => loginOf(username, password)
   switch (scheme) {

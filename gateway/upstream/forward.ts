@@ -33,7 +33,7 @@ export interface Forwarder {
   /**
    * Returns undefined if the call is admitted, `Problem` 503 if it is shed, or a promise if it must wait (see
    * `Admission.admit`). Throws `Problem` 503 if no backend is known. `release` must be called once for each admitted
-   * call: after `forward` was called, without waiting for the response, or when the call was rejected.
+   * call: when `forward` was called (before the response arrives), or when the call was rejected.
    */
   admit(keyId: string, abort: Abort): Promise<void> | Problem | undefined
   release(): void
@@ -59,8 +59,9 @@ export interface Forwarder {
 }
 
 /**
- * `timeout`: see `Limit`. `lost`: the connection failed before the response began. `broken`: the
- * response was incomplete or malformed. `client_gone`: the call was aborted.
+ * `timeout`: the deadline passed, or the gateway dropped the response because too many others were being streamed.
+ * `lost`: the connection failed before the response began. `broken`: the response was incomplete or malformed.
+ * `client_gone`: the call was aborted.
  */
 export type FailureKind = 'unreachable' | 'timeout' | 'lost' | 'broken' | 'client_gone'
 

@@ -143,5 +143,6 @@ function array(value: unknown, what: string): readonly unknown[] {
 
 function text(value: unknown, what: string): string {
   if (typeof value === 'string' && value !== '') return value
-  throw new Error(`${what} is ${value === undefined ? 'missing' : 'not a string'}`)
+  const fault = value === undefined ? 'missing' : value === '' ? 'empty' : 'not a string'
+  throw new Error(`${what} is ${fault}`)
 }

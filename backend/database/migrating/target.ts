@@ -10,9 +10,9 @@ export interface MigrationTarget {
    */
   hasTable(name: string): Promise<boolean>
   /**
-   * Runs `work` in a transaction. On PostgreSQL, other transactions queue behind a statement that waits for a lock:
-   * after a moment, the transaction is therefore rolled back, and `work` runs again later. On SQLite, `work` runs once,
-   * and blocks writers until it ends.
+   * Runs `work` in a transaction. On PostgreSQL, if a statement of `work` waits for a lock for more than a moment, the
+   * transaction is rolled back and `work` runs again later: otherwise, other transactions would queue behind the
+   * statement. On SQLite, `work` runs once, and blocks writers until it ends.
    */
   transaction<T>(work: (tx: Kysely<unknown>) => Promise<T>): Promise<T>
   /**

@@ -45,9 +45,8 @@ export class WriteBatches {
   }
 
   /**
-   * Combines the writes that different jobs have deferred until their end. `statements` has one statement for each job,
-   * to which `combine` has reduced the deferred writes of the job. The jobs cannot affect each other, so the order of
-   * the statements may change.
+   * Combines the deferred writes of different jobs. Each of `statements` contains all writes that one job has deferred
+   * until its end. The jobs cannot affect each other, so the order of the statements may change.
    */
   combineJobs(statements: readonly CompiledQuery[]): readonly CompiledQuery[] {
     const byText = Map.groupBy(statements, ({ sql }) => sql)

@@ -1,6 +1,6 @@
 /**
- * The ladder defines how many days past due each stage is sent. Stages are sent in order. Only a courtesy is skipped,
- * if it cannot be sent by the due date.
+ * The ladder defines how many days after the due date each stage is sent. Stages are sent in order. No stage is
+ * skipped, except a courtesy that cannot be sent by the due date.
  */
 
 import { REMINDER_STAGES } from '../../database/tables/messages.ts'

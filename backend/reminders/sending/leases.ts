@@ -7,8 +7,8 @@ export const REMINDER_LEASES = leasesOf({
   table: 'reminders',
   key: 'message_id',
   workMsMax: HAND_OVER_MS_MAX,
-  // A rehearsal plans and sends reminders as of a given date (`../rehearsal.ts`). With an order, each rehearsal of the
-  // same data sends the same messages in the same order.
+  // Reminders that are due at the same time have a fixed order, so that each rehearsal (`../rehearsal.ts`) of the same
+  // data sends the same messages in the same order.
   sortsTiesByKey: true,
 })
 

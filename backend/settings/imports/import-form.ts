@@ -99,7 +99,7 @@ function headersOf(content: string): readonly string[] {
   }
 }
 
-/** Throws `validation_failed` with the errors of the file, at most `ROW_ERRORS_MAX` of them. */
+/** Throws `validation_failed` for an invalid option, or with the first `ROW_ERRORS_MAX` errors of the file. */
 export async function parseFile(form: ImportForm, today: string): Promise<Ledger> {
   const bytes = Buffer.from(form.content)
   if (bytes.length === 0) rejectField('file', 'Choose a CSV file.')

@@ -48,8 +48,8 @@ export function lastDayOf(expiresAt: string | null, timezone: string): string {
 }
 
 /**
- * Reads addresses that are separated by line breaks, spaces or commas. Returns undefined if the request contains no
- * addresses.
+ * Reads addresses that are separated by line breaks, spaces or commas. Returns undefined if the request does not
+ * contain the field, and an empty list if the field is empty.
  */
 export function readAddresses(fields: Fields): readonly string[] | undefined {
   if (!fields.has('allowed_addresses')) return undefined

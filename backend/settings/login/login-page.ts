@@ -7,7 +7,7 @@ import type { Frame } from '../shell/response.ts'
 import { renderPasskeyLogin } from './passkey-form.ts'
 
 /**
- * `relyingParty` is undefined if passkeys cannot be used: the service's address is an IP address of another machine.
+ * `relyingParty` is undefined if passkeys cannot be used, because the service has an IP address instead of a host name.
  */
 export function renderLogin(
   frame: Frame,

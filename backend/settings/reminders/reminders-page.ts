@@ -236,9 +236,9 @@ function renderDayLink(address: string, count: number): Html {
 const timesOfDay = dateFormats('en-GB', { timeStyle: 'short' })
 
 /**
- * `refusal` is the reason to show. It is null if the message is listed as planned; its time is then shown or, while it
- * awaits approval, `after approval`. Sample
- * data is listed as planned although `message.refusal` is set.
+ * `refusal` is the reason to show. It is null if the message is listed as planned: then the time of the message is
+ * shown or, while the message awaits approval, `after approval`. Sample data is listed as planned although
+ * `message.refusal` is set.
  */
 function renderMessage(
   message: PreviewedMessage,

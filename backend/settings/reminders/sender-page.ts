@@ -39,8 +39,8 @@ export function renderSender(frame: Frame, view: SenderView, problem?: Problem):
   const disabled = attribute('disabled', !isAdmin)
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, awaitingApproval)}
-<p class="lead">Customers see this sender in every reminder. A change applies from the next reminder on: reminders that wait for approval
-are rewritten, and approved reminders are sent as they were approved.</p>
+<p class="lead">Customers see this sender in every reminder. A change applies to all reminders that are not written yet, and to those
+that wait for approval, which are written again. Approved reminders are sent as they were approved.</p>
 ${renderFaultSummary(problem)}
 <div class="pair wording">
 <div class="stack">
