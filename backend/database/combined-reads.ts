@@ -1,6 +1,7 @@
 /**
- * Helpers for combining several waiting reads that have the same SQL text into one statement. Among these, reads with
- * equal parameters run once and share the result. `compileRow` builds the rows of statements whose result is JSON.
+ * Helpers for combining several waiting reads that have the same SQL text into one statement. If some of these reads
+ * have equal parameters, the database runs only one of them, and they share the result. `compileRow` builds the rows of
+ * statements whose result is JSON.
  */
 
 type Parameters = readonly unknown[]
@@ -47,8 +48,8 @@ export function countCombinable(
  * Compiles a function that builds a row object from the values of its columns, which were parsed from JSON. A loop that
  * adds one column after another would take ten times as long, and longer than parsing the JSON.
  *
- * `expressionOf` returns the JavaScript expression for a column's value. It may use the parameters of the compiled
- * function: `values`, which are those of one row or of many, and `index`, the number of the row in the second case.
+ * `expressionOf` returns the JavaScript expression for a column's value. The expression may use the parameters of the
+ * compiled function: `values`, the values of one row or of all rows, and `index`, the number of the row.
  */
 export function compileRow<Values>(
   columns: readonly string[],

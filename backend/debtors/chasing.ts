@@ -54,7 +54,10 @@ export async function resumeChasing(
   return changeDebtor(tx, debtor, ACTIVE_CHASING, actionContext.now)
 }
 
-/** Stops all reminders to the debtor. Its invoices stay due, and payments can still be recorded. */
+/**
+ * Stops all reminders to the debtor. Its invoices stay due, and payments can still be recorded. Idempotent. Throws
+ * `not_found`, and `debtor_state_conflict` if the debtor was erased.
+ */
 export async function archiveDebtor(
   tx: Transaction,
   accountId: string,
@@ -74,7 +77,10 @@ export async function archiveDebtor(
   return changeDebtor(tx, debtor, change, actionContext.now)
 }
 
-/** Restores an archived debtor and resumes chasing, even if it was paused before the debtor was archived. */
+/**
+ * Restores an archived debtor and resumes chasing, even if it was paused before the debtor was archived. Idempotent.
+ * Throws `not_found`, and `debtor_state_conflict` if the debtor was erased.
+ */
 export async function restoreDebtor(
   tx: Transaction,
   accountId: string,

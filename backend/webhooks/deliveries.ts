@@ -29,9 +29,8 @@ export interface DueEndpoints {
 }
 
 /**
- * Returns enabled endpoints that have a delivery due now, and the time at which the first delivery to one of the other
- * endpoints becomes due, within `horizonMs` from now. Ignores the `busy` endpoints: those to which the worker makes as
- * many attempts as it may.
+ * Returns the enabled endpoints that have a delivery due now, and `nextAt`. Ignores the `busy` endpoints, to which the
+ * worker already makes as many attempts as it may.
  */
 export async function findDueEndpoints(
   reader: Reader,

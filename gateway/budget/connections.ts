@@ -1,10 +1,13 @@
 /**
- * The set of client connections, with a total limit, a limit per client, and a limit on TLS handshakes. When
- * a new connection exceeds a limit, connections without a call in progress are closed. At the limit per client, these
- * are connections of this client; at the total limit, connections of the clients that have the most; and at the limit
- * on handshakes, handshakes of the clients that have the most handshakes. If none can be closed, the new connection is
- * refused. A client that opens thousands of connections and leaves them idle therefore loses its own, and clients with
- * less than half as many lose none.
+ * The set of client connections, with a total limit, a limit per client, and a limit on TLS handshakes. When a new
+ * connection exceeds a limit, connections without a call in progress are closed:
+ *
+ * - at the limit per client, connections of this client;
+ * - at the total limit, connections of the clients that have the most connections;
+ * - at the limit on handshakes, handshakes of the clients that have the most handshakes.
+ *
+ * If none can be closed, the new connection is refused. If a client opens thousands of connections and leaves them
+ * idle, some of these are therefore closed. Clients with less than half as many connections lose none.
  */
 import type { Client } from './clients.ts'
 

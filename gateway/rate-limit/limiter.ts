@@ -1,7 +1,7 @@
 /**
  * The hourly rate limit of each key: a fixed window that opens with the key's first call after its previous window, and
- * admits `limit` calls. A window ends at the same instant for every gateway. A rate limiter is *degraded* while its
- * shared store is unavailable.
+ * admits `limit` calls. A rate limiter is *degraded* while its shared store is unavailable. At other times, a window
+ * ends at the same instant for every gateway.
  */
 
 export const WINDOW_MS = 3_600_000

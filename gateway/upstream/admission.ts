@@ -69,8 +69,8 @@ export interface AdmissionOptions {
   /** A call that is expected to wait longer than this is shed, unless few calls are ahead of it. */
   readonly waitMs: number
   /**
-   * Returns how many connections for calls the usable backends have together (`size`), and how many of these no call
-   * uses or awaits (`free`). Both numbers include connections that are not open yet.
+   * `size` is the number of connections for calls to all usable backends. `free` is the number of those that no call
+   * uses or awaits. Both numbers include connections that are not open yet.
    */
   readonly connections: () => { readonly size: number; readonly free: number }
 }

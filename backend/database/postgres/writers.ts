@@ -44,8 +44,8 @@ export class PostgresWriters {
   }
 
   /**
-   * Rejects if no connection is free within `waitMsMax`, or if a new one cannot be opened. If the server accepts no
-   * more connections, waits for one that is already open.
+   * Rejects if no connection is free within `waitMsMax`, or if a new connection cannot be opened. If the reason is that
+   * the server accepts no more connections, waits for an open connection to become free, unless none is open.
    */
   connect(accountId: AccountId, waitMsMax: number): Promise<Writer> {
     return new Promise((resolve, reject) => {

@@ -115,14 +115,14 @@ export interface PasswordResetRow {
  */
 export interface LoginGuessesRow {
   /**
-   * The purpose of the guesses and the SHA-256 of what they are about: e.g. `email:…` for logins with an e-mail
-   * address, or `second_factor:…` for codes of a user. For all guesses from an IP address or network, `address:` and
-   * this address or network.
+   * In a row that counts by subject, the purpose and the SHA-256 of the subject: e.g. `email:…` for logins with an
+   * e-mail address, or `second_factor:…` for codes of a user. In a row that counts by IP address or network, `address:`
+   * and this address or network.
    */
   subject: string
   guesses: number
   window_ends_at: string
-  /** Further guesses are rejected until then. If guesses are not blocked, the time has passed. */
+  /** Further guesses are rejected until this time. A time in the past blocks nothing. */
   blocked_until: string
 }
 

@@ -20,8 +20,8 @@ interface NoticeContext extends NoticeTextDeps {
   dateTimeText(instant: string): string
 }
 
-/** The maximum number of characters of a customer's reply that a notice quotes. */
-const QUOTE_CHARS_MAX = 1500
+/** A notice quotes at most this many UTF-16 code units of a customer's reply. */
+const QUOTE_UNITS_MAX = 1500
 
 /**
  * Returns undefined if the notice is obsolete. Throws an error if this version does not know the kind of the notice.
@@ -428,8 +428,8 @@ async function customerReply(
     .where('messages.id', '=', notice.subject_id)
     .executeTakeFirst()
   if (reply === undefined || reply.body === null) return undefined
-  const quote = trimLines(truncate(reply.body, QUOTE_CHARS_MAX)).split('\n\n')
-  const isCut = reply.body.length > QUOTE_CHARS_MAX
+  const quote = trimLines(truncate(reply.body, QUOTE_UNITS_MAX)).split('\n\n')
+  const isCut = reply.body.length > QUOTE_UNITS_MAX
   return {
     tone: 'calm',
     title: `${reply.name} replied to a reminder`,

@@ -75,7 +75,7 @@ interface StepOptions {
   readonly database: Database
   readonly ledger: Ledger
   readonly fileName: string
-  /** The id of the import to which the step belongs, which may not exist yet. */
+  /** The id of the import. The first step that has something to record creates the import with this id. */
   readonly importId: string
   readonly importContext: ImportContext
   readonly correctsRecords: boolean
@@ -137,7 +137,7 @@ function createStep({ database, clock, importId, importContext, rejectedBefore }
   const rejected: RejectedRecord[] = []
   let attemptedAll = true
   return {
-    /** `alsoKind` is counted in addition to `kind` if `perform` records a new invoice together with its payment. */
+    /** `alsoKind` is also counted: it is given if `perform` records a new invoice together with its payment. */
     async run(
       kind: Kind,
       name: string,
