@@ -45,7 +45,7 @@ export function createRequestMetrics(
   }
 }
 
-/** Returns the durations in which the caller records how long transactions wait. */
+/** Returns the object with which the caller records how long each transaction waits. */
 export function createWaitMetrics(metrics: Metrics): Durations {
   const waits = metrics.histogram(
     'receivables_backend_transaction_wait_seconds',
@@ -150,7 +150,7 @@ export function measureInProcessQueues(
   )
   metrics.gauge(
     'receivables_backend_password_hashes_waiting',
-    'Password hashes of logins and other operations that are being computed or wait to be computed.',
+    'Password hashes, for logins and other operations, that are being computed or wait to be computed.',
     () => passwords.pending,
   )
   metrics.total(
@@ -204,8 +204,8 @@ async function readDeliveries({ read }: DatabaseReader, now: Date): Promise<Queu
     .where('run_at', 'is not', null)
     .groupBy('status')
     .execute()
-  // A delivery may be sent only while its endpoint is enabled, and not before `hold_until` if the endpoint has
-  // requested a delay or was overloaded.
+  // A delivery may be sent only if its endpoint is enabled, and if the endpoint's `hold_until` has passed: this delay
+  // begins when the endpoint is overloaded or unavailable.
   const oldest = await read
     .selectFrom('webhook_deliveries')
     .innerJoin('webhook_endpoints', 'webhook_endpoints.id', 'webhook_deliveries.endpoint_id')

@@ -27,7 +27,7 @@ const HEARTBEAT_INTERVAL_MS = 1_000
  */
 const SILENT_MS_MAX = 8_000
 /**
- * Longer than a worker itself waits for a metric that cannot be read (see `READ_MS_MAX` in
+ * This is longer than the time for which a worker waits for one of its metrics (`READ_MS_MAX` in
  * `shared/process/metrics.ts`).
  */
 const METRICS_TIMEOUT_MS = 3_000

@@ -149,7 +149,7 @@ function describe({ name, rows, differing }: CopiedTable) {
  */
 async function assertMigrated(url: string): Promise<void> {
   const log = createLogger('cli', 'silent')
-  // An operator's command never migrates or creates a database: opening it throws instead.
+  // With the role `operator`, this throws instead of migrating or creating a database.
   const database = await openDatabase({ url, log, openedBy: 'operator' })
   await database.close()
 }

@@ -85,7 +85,7 @@ export const paymentCommands: readonly Command[] = [
   }),
 ]
 
-/** Changes a payment and returns the output that describes it. `outcome` follows the words “Payment” and the id. */
+/** Changes a payment and returns the output that describes it. `outcome` follows “Payment” and the id. */
 async function performOnPayment(
   context: Context,
   id: string,

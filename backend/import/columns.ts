@@ -1,4 +1,4 @@
-/** Maps fields to columns of the file, as requested or else by common header names. */
+/** Maps fields to columns of the file: by a requested header or, if none is requested, by common header names. */
 import { LedgerError } from './ledger-error.ts'
 
 interface Field {

@@ -1,8 +1,8 @@
 /**
  * The actions that people perform on invoices in Settings or the CLI. An action on one invoice throws if the state of
  * the invoice does not allow the action. Otherwise it cancels the waiting reminders about the invoice, and records the
- * action's event, if there is one. Chasing is blocked by a dispute, which is an action here, or by a hold
- * (`holds.ts`), which is another decision of a person, or the pause after a payment.
+ * action's event, if there is one. Chasing is blocked by a dispute or by a hold (`holds.ts`). A hold is another
+ * decision of a person, or the pause after a payment.
  */
 
 import { type RawBuilder, sql } from 'kysely'
@@ -111,7 +111,7 @@ const IS_RESUMABLE = sql<boolean>`chasing_status <> 'active' and status in ('ope
 
 const RESUMED = {
   chasing_status: 'active',
-  // During a pause, this is its end. Planning sets it to the time of the next reminder.
+  // Deletes the end of a pause. Planning will store the time of the next reminder here.
   chasing_next_action_at: null,
   chasing_blocked_reason: null,
 } as const

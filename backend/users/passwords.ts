@@ -35,7 +35,7 @@ export interface Passwords {
   hash(password: string): Promise<string>
   /**
    * Resolves with false if `stored` is undefined, as for an unknown user. This takes as long as for a known user, so
-   * that the time does not reveal whether an address has a login.
+   * that the time does not reveal whether an address has a login. Throws `Problem` 503 if the queue is full.
    */
   verify(stored: string | undefined, password: string): Promise<boolean>
   /** Whether new hashes have other parameters than `stored`, which should then be replaced at the next login. */

@@ -12,9 +12,9 @@ interface Identified {
 
 /**
  * Runs `insert`, which inserts `row`. Throws 409 `duplicate_external_id` if another row of the account already has the
- * same `external_id`, even if `row` also violates another unique constraint: databases differ in which violation they
- * report first. If a prepared statement violates a constraint, the transaction ends (see `prepared`), so the other row
- * can no longer be read. `insert` must therefore not use a prepared statement.
+ * same `external_id`, even if `row` also violates another unique constraint: databases differ in the violation that
+ * they report first. If a prepared statement violates a constraint, the transaction ends (see `prepared`), so the other
+ * row can no longer be read. `insert` must therefore not use a prepared statement.
  */
 export async function insertWithUniqueExternalId(
   tx: Transaction,

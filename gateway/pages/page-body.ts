@@ -9,10 +9,9 @@ export const BUFFERED_BYTES_MAX = 1024 * 1024
 export class PageTimeout extends Error {}
 
 /**
- * Resolves with the body if it has at most `BUFFERED_BYTES_MAX` bytes, otherwise with a stream of the body. The bytes
- * that are buffered before the promise resolves must arrive within `timeoutMs`, and each further part of the stream
- * within the same time after the client is ready for it. If bytes are late or the response ends early, the promise is
- * rejected or, once it has resolved, the stream fails.
+ * Resolves with the body if it has at most `BUFFERED_BYTES_MAX` bytes, otherwise with a stream of the body. Rejects if
+ * the bytes to buffer do not arrive within `timeoutMs`, or if the response ends early. Each further part must arrive
+ * within `timeoutMs` after the client is ready for it; otherwise, or if the response ends early, the stream fails.
  */
 export async function bufferPage(
   response: IncomingMessage,

@@ -19,7 +19,7 @@
 -- together than this are treated as the end of the same window.
 local SHIFT_MS = 5000
 
--- Larger counts are not exact in Lua.
+-- Lua's numbers are exact up to 2^53. This limit leaves room for the additions below.
 local COUNT_MAX = 2 ^ 52
 
 -- Whether an error concerns only this counter, not the server.

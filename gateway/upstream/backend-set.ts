@@ -34,7 +34,7 @@ const PROBE_TIMEOUT_MS = 900
  * request is assumed to be dead.
  */
 const OVERDUE_MS = 2_000
-/** Unknown keys are looked up over separate connections, so that a flood of them does not delay other look-ups. */
+/** Unknown keys are looked up over separate connections, so that many such look-ups do not delay other look-ups. */
 const UNKNOWN_KEY_CONNECTIONS = 8
 /** For every four connections for calls, there is one for pages, since people load few pages at a time. */
 const PAGE_CONNECTIONS_SHARE = 1 / 4

@@ -68,7 +68,7 @@ export function timeOfId(id: string): Date {
   return new Date(decodeTime(id.slice(id.indexOf('_') + 1)))
 }
 
-/** Returns the lowest id that can be created since this time. */
+/** Returns the lowest id that can be created at this time or later. */
 export function lowestIdSince(prefix: IdPrefix, at: Date): string {
   return `${prefix}_${encodeTime(Math.max(0, at.getTime()))}${'0'.repeat(RANDOM_LENGTH)}`
 }

@@ -28,7 +28,7 @@ export interface PostingOptions {
   readonly api: Api
   /** The customers to create. */
   readonly customers: readonly LedgerCustomer[]
-  /** The rows of the file whose invoice or payment the service does not have. */
+  /** The rows of the file for which the service does not have the invoice or the payment yet. */
   readonly rows: readonly RowWithMissingRecords[]
   /** The number of concurrent requests. */
   readonly concurrency: number
@@ -45,9 +45,9 @@ export interface PostingOptions {
 const REJECTED_MAX = 100
 
 /**
- * Each payment directly follows its invoice: of the invoices that are paid in the file, an interrupted import leaves at
- * most `concurrency` without their payment. If the payments were sent after all invoices, an interrupted import could
- * leave all of these invoices open, and reminders could be sent about them.
+ * Each payment directly follows its invoice. An interrupted import therefore leaves at most `concurrency` invoices open
+ * that are paid according to the file. If the payments were sent after all invoices, it could leave all of these
+ * invoices open, and reminders could be sent about them.
  */
 export async function postMissing(options: PostingOptions): Promise<ImportOutcome> {
   const { api, customers, rows, concurrency, chaseOverdue, onRecordSent } = options

@@ -18,9 +18,9 @@ import { type Kysely, sql } from 'kysely'
 export interface Migration {
   readonly steps: readonly Step[]
   /**
-   * Only for a migration that removes columns or tables: the name of the marker (see "Remove" in CONTRIBUTING.md), an
-   * earlier migration. Programs that contain it do not use these columns or tables. Once the removal has begun, a
-   * program without the marker refuses to start. If `requires` is absent, any program may start.
+   * Only for a migration that removes columns or tables: the name of an earlier migration, the marker (see "Remove" in
+   * CONTRIBUTING.md). Programs that contain the marker do not use these columns or tables. Once the removal has begun,
+   * a program without the marker refuses to start. If `requires` is absent, any program may start.
    */
   readonly requires?: string
 }
@@ -30,8 +30,8 @@ export type Step = TransactionStep | ColumnStep | CheckStep | IndexStep | Backfi
 export interface TransactionStep {
   readonly kind: 'transaction'
   /**
-   * The statements that `run` executes, for a test that none of them blocks writers for long. Empty if `run` is not
-   * made of fixed statements.
+   * The statements that `run` executes. A test checks that none of them blocks writers for long. Empty if the
+   * statements of `run` are not fixed.
    */
   readonly statements: readonly string[]
   readonly run: (tx: Kysely<unknown>) => Promise<void>

@@ -333,7 +333,7 @@ class PostgresDatabase implements OpenDatabase {
 
   /**
    * Runs the works on one connection, at the same time, so that their statements are sent together. Returns undefined
-   * if nothing is recorded because one of them, or a statement, has failed.
+   * if a work, a statement or the COMMIT failed, so that nothing is recorded.
    */
   async #runTogether<T>(
     works: readonly GroupWork<T>[],
@@ -349,7 +349,8 @@ class PostgresDatabase implements OpenDatabase {
       const results = outcomes.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
       if (results.length === works.length && connection.fatalError === undefined) {
         const attempt = await this.#commit(connection, results).catch((error: unknown) => {
-          // Any other error means that nothing is recorded. It may concern only one of the works.
+          // `gateway_timeout` means that the outcome is unknown. After any other error, nothing is recorded, and the
+          // caller runs each work again by itself, because the error may concern only one of them.
           if (!(error instanceof Problem && error.code === 'gateway_timeout')) return undefined
           this.#outcomes.lost += works.length - 1
           throw error
@@ -386,8 +387,8 @@ class PostgresDatabase implements OpenDatabase {
   }
 
   /**
-   * Returns undefined if nothing was committed because a write has failed whose result is not awaited, as it returns no
-   * rows.
+   * Returns undefined if a statement whose result is not awaited (a write that returns no rows) has failed, so that
+   * nothing was committed.
    */
   async #commit<T>(connection: TransactionConnection, value: T): Promise<Attempt<T> | undefined> {
     try {

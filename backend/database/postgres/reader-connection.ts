@@ -98,7 +98,7 @@ export class ReaderConnection {
     await client?.end()
   }
 
-  /** Closes the connection: statements in progress fail as lost, and the next statement connects again. */
+  /** Closes the connection. The statements in progress fail, and the next statement opens a new connection. */
   drop(): void {
     this.#client?.connection.stream.destroy()
     this.#client = undefined

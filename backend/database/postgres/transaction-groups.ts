@@ -1,10 +1,11 @@
 /**
- * Runs transactions of one account that change different debtors together, as one transaction of the server. They then
- * share round trips, a COMMIT and a process of the server, which take longer than most of their statements. A
- * transaction starts at once if its account has fewer than `GROUPS_MAX` groups in progress. Otherwise it waits, and the
- * transactions that wait at the same time become the next group.
+ * Groups transactions that change different debtors of one account, and runs each group as one transaction of the
+ * server. A group needs only one process of the server, one COMMIT and few round trips, which cost more time than most
+ * statements. A new group begins at once, unless another group of the account waits for a connection, or `GROUPS_MAX`
+ * groups are in progress. The transactions that wait at the same time form the next group.
  *
- * If anything in a group fails, nothing of it is recorded, and each of its transactions runs again by itself.
+ * If a group fails, nothing of it is recorded, and each of its transactions runs again by itself. If the outcome of the
+ * COMMIT is unknown, all transactions of the group fail instead.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { DatabaseOptions, Transaction } from '../database.ts'
@@ -17,8 +18,8 @@ const GROUPS_MAX = 2
 const GROUP_SIZE_MAX = 16
 
 /**
- * How long a transaction that runs by itself counts as a group: it may have to wait for a row, and the other
- * transactions of the account should not wait for it.
+ * A group of only one transaction counts as a group in progress for at most this long. The transaction may be waiting
+ * for a locked row, and the other transactions of the account should not wait with it.
  */
 const LONE_MS_MAX = 250
 
@@ -38,8 +39,9 @@ export interface GroupOptions {
   /** Runs one transaction, and retries it until `deadline`. The first attempt uses `writer`, if there is one. */
   runAlone<T>(work: Work<T>, accountId: string, deadline: number, writer?: Writer): Promise<T>
   /**
-   * Runs all works in one transaction, and releases the writer. Returns the results after the COMMIT, or undefined if
-   * a work or a statement has failed, so that nothing is recorded. Throws a problem if the COMMIT failed.
+   * Runs all works in one transaction, and releases the writer. Returns the results after the COMMIT. Returns undefined
+   * if a work, a statement or the COMMIT failed, so that nothing is recorded. Throws a problem if the outcome of the
+   * COMMIT is unknown.
    */
   runTogether<T>(works: readonly GroupWork<T>[], writer: Writer): Promise<readonly T[] | undefined>
   /** How long a transaction may wait for a connection, and be retried. */
@@ -51,9 +53,9 @@ export interface GroupOptions {
 /** A transaction that waits for its group. The result of its work is a function that settles the caller's promise. */
 interface Job extends GroupWork<() => void> {
   readonly debtorId: string
-  /** Called when the job leaves the queue to run. */
+  /** Ends the wait: called when the job leaves the queue, unless its wait has timed out. */
   start(): void
-  /** Runs by itself, and settles the promise of the caller. */
+  /** Runs the transaction by itself, and settles the promise of the caller. */
   runAlone(writer?: Writer): Promise<void>
   reject(error: unknown): void
 }
@@ -95,8 +97,8 @@ export class TransactionGroups {
     const others = account.debtors.get(debtorId) ?? 0
     account.debtors.set(debtorId, others + 1)
     try {
-      // With other transactions of the debtor, this one will probably wait for the row of the debtor. In a group, it
-      // would make the transactions of other debtors wait too.
+      // If another transaction of the same debtor is in progress, this transaction will probably wait for the debtor's
+      // row. In a group, it would make the transactions of other debtors wait too.
       return await (others > 0
         ? this.#runAlone(work, accountId)
         : this.#runInGroup(work, account, debtorId))
@@ -170,7 +172,8 @@ export class TransactionGroups {
     const { connect, lose, waitMsMax } = this.#options
     const [connected] = await Promise.allSettled([connect(account.id, waitMsMax)])
     account.isConnecting = false
-    // Without a connection, the other jobs would probably fail for the same reason, but only after another wait.
+    // Without a connection, all waiting jobs fail now. In a later group, they would probably fail for the same reason,
+    // but only after another wait.
     const hasConnection = connected.status === 'fulfilled'
     const jobs = account.waiting.splice(0, hasConnection ? GROUP_SIZE_MAX : Infinity)
     for (const job of jobs) job.start()

@@ -51,7 +51,7 @@ export interface ReminderRow {
   approved_hash: string | null
   /** The digest of the payment details in the text; null: the text contains none, or is not written yet. */
   payment_digest: string | null
-  /** When the message is processed next; null: its outcome is final. */
+  /** When the message is processed next; null: no processing is scheduled. */
   run_at: string | null
   /** The lease of the worker that hands the message over. */
   lease: string | null

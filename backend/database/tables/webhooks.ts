@@ -86,7 +86,7 @@ export interface WebhookAttemptRow {
   response_body: string | null
 }
 
-/** The number of attempts at an endpoint that began in an hour. */
+/** One row per endpoint and hour, with the numbers of attempts that began in this hour. */
 export interface WebhookAttemptHourRow {
   endpoint_id: string
   /** In UTC, e.g. `2026-11-21T10`. */

@@ -10,7 +10,7 @@ import { type LadderStage, needsApproval } from './ladder.ts'
 import type { Plan, PlannedMessage } from './planner.ts'
 import type { ChasedDebtor, ChasedInvoice, ChasingAccount } from './planning-data.ts'
 
-/** How many days a person has to approve a message. Afterwards, a new message is planned with current facts. */
+/** A message can be approved for this many days. Afterwards, a new message is planned with current facts. */
 const APPROVAL_DAYS = 7
 const DAY_MS = 86_400_000
 

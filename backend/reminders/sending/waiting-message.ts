@@ -1,4 +1,4 @@
-/** Locks and reads a message that waits to be sent, for the first time or again, and the data for its send check. */
+/** Locks and reads a message that waits to be sent or to be retried, and the data for its send check. */
 
 import type { Transaction } from '../../database/database.ts'
 import { nextRevision } from '../../database/revision.ts'
@@ -75,7 +75,8 @@ export async function lockWaitingMessage(
 }
 
 /**
- * Records on the invoices that a message may have arrived, so that the next message about them is not sent too early.
+ * Records in the rows of a message's invoices that the message may have arrived. Without this, the next message about
+ * these invoices could be sent too early.
  * The recorded time is `now` or, if the clock was set back after the hand-over, the time of the hand-over.
  */
 export async function recordPossibleArrival(

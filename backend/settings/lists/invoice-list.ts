@@ -114,7 +114,7 @@ function cellsOf(row: InvoiceRow, customer: Customer | undefined, today: string)
   ]
 }
 
-/** Returns the customer number as a file to import contains it: an import encodes this number as the external id. */
+/** Returns the customer number in the form that import files use: an import encodes this form as the external id. */
 function customerNumberOf(customer: Customer | undefined): string | null {
   return customer?.external_id ? fromExternalId(customer.external_id) : null
 }

@@ -30,7 +30,7 @@ export const resetPages: readonly PublicPage[] = [
     method: 'GET',
     path: REQUEST_PATH,
     handle: async (_request, { resetCodes, noticeRouteOf }) => ({
-      // During a rehearsal, the route of every address is `waiting`, so the empty address suffices to find this out.
+      // During a rehearsal (`REHEARSAL`), every address has the route `waiting`, even an empty one.
       page: (frame) =>
         resetCodes === undefined || noticeRouteOf?.('') === 'waiting'
           ? renderNoMail(frame)

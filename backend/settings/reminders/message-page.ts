@@ -42,7 +42,7 @@ ${renderMessageFacts(view)}
 ${renderMessageText(row, { hasHtml: view.hasHtml })}
 <section aria-labelledby="history"><h2 id="history">History</h2>
 ${renderHistory(history, timezone)}
-<p class="hint">Written ${timeAgo(row.created_at, { now, timezone })}.</p></section>`
+<p class="hint">Created ${timeAgo(row.created_at, { now, timezone })}.</p></section>`
   return renderPage(frame, { title: messageName(row), section: '/settings/reminders', main })
 }
 

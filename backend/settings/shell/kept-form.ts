@@ -26,8 +26,8 @@ export function isKeepable({ secrets, file, binaryFile, ...fields }: ExpectedFie
 }
 
 /**
- * The problem with which a form is rejected if the session token has been replaced since the same user opened the form,
- * because the form's CSRF token is then no longer valid.
+ * The problem with which a form is rejected because its CSRF token is outdated: the session token has been replaced
+ * since the same user opened the form.
  */
 export function formWithOutdatedToken(): Problem {
   return new Problem(
