@@ -1,4 +1,4 @@
-/** Creates a sample delivery of an event type, as the button "Send test event" does, with a valid signature. */
+/** Creates a signed sample delivery of an event type, with the data that the button "Send test event" sends. */
 import { type EventType, isEventType } from '../events/event-types.ts'
 import { withRevision } from '../events/events.ts'
 import { sampleOf } from '../webhooks/samples.ts'

@@ -78,6 +78,8 @@ const EXTERNAL_ID_MAX = 128
 /** The prefix of the external ids of the payments that imports create. The external id of the invoice follows it. */
 const PAYMENT_PREFIX = 'settlement:'
 const INVOICE_EXTERNAL_ID_MAX = EXTERNAL_ID_MAX - PAYMENT_PREFIX.length
+const TOO_LONG_ENCODED =
+  'is too long, because each space and each "%" is stored as at least three characters'
 /** The number of rows that are validated before the process responds to other requests. */
 const SLICE_ROWS = 50
 /**
@@ -212,10 +214,10 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   const customerExternalId = toExternalId(customer ?? '')
   // `toExternalId` encodes each space and each "%" as at least three characters, so a valid text may become too long.
   if (externalId.length > INVOICE_EXTERNAL_ID_MAX) {
-    reject(`${named('number')} has too many spaces and "%"`)
+    reject(`${named('number')} ${TOO_LONG_ENCODED}`)
   }
   if (customerExternalId.length > EXTERNAL_ID_MAX) {
-    reject(`${named('customer')} has too many spaces and "%"`)
+    reject(`${named('customer')} ${TOO_LONG_ENCODED}`)
   }
 
   if (code === undefined && cell('currency') === '') reject(`${named('currency')} is empty`)

@@ -48,7 +48,9 @@ export async function recordAccountBlocks(
   }
 }
 
-/** Returns the reason that blocks all reminders of the account, as it is recorded; null if there is none. */
+/**
+ * Returns the reason that now blocks all reminders of the account, in the form of `blocked_by`; null if there is none.
+ */
 export function blockOf({ row, switches }: ChasingAccount): ChasingSettingsRow['blocked_by'] {
   if (switches.some(({ isOn }) => isOn)) return 'kill_switch'
   // A demo account sends no reminders either. This reason is not recorded, because it never changes.

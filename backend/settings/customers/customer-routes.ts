@@ -31,8 +31,8 @@ const PATH = '/settings/customers'
 const ADMINS_ONLY = 'Only an Admin can change customers.'
 const FIELDS = [...DETAILS, ...ADDRESS_PARTS] as const
 /**
- * Actions that only pause or resume reminders are not in this list. Reminders that are due are sent as soon as the
- * account is no longer read-only, so a person must be able to pause and resume them before that.
+ * Actions that concern only reminders, such as pausing them, are not in this list. Reminders that are due are sent as
+ * soon as the account is no longer read-only, so a person must be able to pause them before that.
  */
 const REJECTED_IF_READ_ONLY: readonly string[] = ['archive', 'restore']
 

@@ -92,7 +92,10 @@ function parseCredit({ invoice }: LoadedInvoice, fields: Fields): Credit {
   return { amount, reason: checkReason(fields.text('reason')) }
 }
 
-/** Returns the amount in minor units. If the text is invalid, returns how a sentence about the amount ends. */
+/**
+ * Returns the amount in minor units. If the text is invalid, returns the end of a sentence that begins with "The
+ * amount".
+ */
 function parseJsonAmount(text: string): number | string {
   const amount = check(amountRule, text === '' ? undefined : Number(text))
   return amount instanceof Rejection ? amount.detail : amount
