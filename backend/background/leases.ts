@@ -1,7 +1,7 @@
 /**
  * Rows that workers share: `run_at` is the time at which a row is due, and `lease` identifies the current claim of
  * the row. A claim moves `run_at` to the end of the lease, so that a row is due again if its worker is killed. A worker
- * that takes longer than its lease can no longer record its outcome once another worker has claimed the row. Each row
+ * that takes longer than its lease cannot record its outcome after another worker has claimed the row. Each row
  * is therefore processed at least once, but only the worker with the current lease records an outcome.
  */
 import { randomUUID } from 'node:crypto'

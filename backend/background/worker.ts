@@ -74,7 +74,7 @@ export function startWorker(options: WorkerOptions): Worker {
   /** Runs a round. Resolves to the pause until the next one, in milliseconds. */
   async function attempt(): Promise<number> {
     // With a wrong clock, a round would send what is not due yet, take over leases that are valid, or delete too much.
-    // The worker checks again soon, so that work does not wait for long once the clock is right.
+    // The worker checks again soon, so that work does not wait for long after the clock was corrected.
     if (database.clockFault !== undefined) return Math.min(everyMs, POLL_MS)
     try {
       if (!isPrepared) await prepare?.()

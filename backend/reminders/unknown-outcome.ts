@@ -8,8 +8,8 @@ import type { LadderStage } from './planning/ladder.ts'
 const OUTCOME_KNOWN: readonly MessageStatus[] = ['sent', 'delivered', 'bounced']
 
 /**
- * Returns the stage of the invoice's last reminder if a hand-over of this reminder had an unknown outcome, and the
- * reminder has since neither been accepted nor bounced permanently; otherwise undefined. If a stage is returned,
+ * Returns the stage of the invoice's last reminder if a hand-over of this reminder had an unknown outcome, and no later
+ * hand-over, report of delivery or bounce has settled the question; otherwise undefined. If a stage is returned,
  * `chasing_last_message_at` is the time of this last reminder, but `chasing_stage` is the stage of an earlier reminder.
  */
 export async function findStageWithUnknownOutcome(

@@ -69,8 +69,8 @@ export class BodyReader {
   }
 
   /**
-   * Reads the bytes of the body from `bytes`. Once the body is complete, returns the bytes that were kept of it and
-   * the bytes after it, which belong to the next request. Once the body is known to be too large, returns `tooLarge`
+   * Reads the bytes of the body from `bytes`. When the body is complete, returns the bytes that were kept of it and
+   * the bytes after it, which belong to the next request. When the body is known to be too large, returns `tooLarge`
    * and no bytes, because it is unknown where the next request begins. Until then, returns undefined. Throws
    * `Http1Error` if the body is malformed, and `Problem` 503 if memory is used up.
    */

@@ -205,8 +205,8 @@ export class Primary {
       server.failure = error
     }
     if (!this.#isClosed) this.#applyState(server)
-    // The connection may have been opened while `close` was closing the others. Left open, it would keep the process
-    // from exiting.
+    // The connection may have been opened while `close` was closing the others. If it stayed open, the process could
+    // not exit.
     else void server.client?.end().catch(() => {})
   }
 

@@ -9,7 +9,7 @@ export interface UserRow {
   status: 'active' | 'deactivated'
   /** argon2id in PHC string format. */
   password_hash: string
-  /** The encrypted secret of the authenticator app, which is in use once `totp_enabled_at` is set. */
+  /** The encrypted secret of the authenticator app, which is in use if `totp_enabled_at` is set. */
   totp_secret: string | null
   totp_enabled_at: string | null
   /** The time step of the last accepted code. Codes of this step and of earlier steps are rejected. */
