@@ -7,10 +7,10 @@ export function renderHelp(commands: readonly Command[]): string {
     '',
     ...commands.flatMap((command) => [`  ${renderUsage(command)}`, `      ${command.summary}`]),
     '',
-    'All commands but “import” read from the environment: DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER;',
+    'All commands except “import” read from the environment: DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER;',
     'the command “reminders run” also reads REHEARSAL, SMTP_URL, MAIL_FROM, BASE_URL, SECRET_BOX_KEY, MAIL_INBOUND_SECRET.',
     'Settings that are not in the environment are read from $DATA_DIR/secrets.env.',
-    'The command “import” reads none of these, only RECEIVABLES_API_KEY from the environment, unless --key-file is given.',
+    'The command “import” reads only RECEIVABLES_API_KEY from the environment, or nothing if --key-file is given.',
     'Exit codes: 0 after success, 1 after a rejection or failure, 2 if arguments or options are wrong.',
   ].join('\n')
 }

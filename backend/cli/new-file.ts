@@ -1,5 +1,5 @@
 /**
- * Creates the file of a backup or an export. The file gets its name only once it is complete and on the disk: until
+ * Creates the file of a backup or an export. The file gets its name only when it is complete and on the disk. Until
  * then, it is in a directory of its own, whose name ends with `.partial`.
  */
 import { randomUUID } from 'node:crypto'
@@ -34,17 +34,17 @@ const INCOMPLETE =
   /\.(?:(?<pid>\d+)@(?<host>.+)\.)?[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\.partial$/
 
 /**
- * A file that was not written to for this time is abandoned: a process that creates a file writes all the time, except
- * while it checks a backup. If a check took longer than this, another process could remove the file of the backup, and
- * the backup would fail.
+ * A file that was not written to for this time counts as abandoned: a process that creates a file writes all the time,
+ * except while it checks a backup. If a check took longer than this, another process could remove the file of the
+ * backup, and the backup would fail.
  */
 const ABANDONED_MS = 12 * 3_600_000
 
 /**
  * Creates the file `path`, and resolves with its size in bytes. `write` receives the path of an empty file that only
  * its owner can read. When `write` has filled this file, the file is moved to `path`. If `write` throws, or SIGINT,
- * SIGTERM or SIGHUP ends the process, no file remains. Throws an error that names the directory if its disk is full.
- * Also removes the incomplete files that killed processes have left beside `path`, and reports them to `stderr`.
+ * SIGTERM or SIGHUP ends the process, no file remains. Throws an `Error` if `path` already exists, or if the disk is
+ * full. Also removes the incomplete files that killed processes have left beside `path`, and reports them to `stderr`.
  */
 export async function createFile(
   path: string,

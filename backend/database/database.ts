@@ -12,8 +12,8 @@ export interface Database {
   /** Reads committed state over reader connections. */
   readonly read: Reader
   /**
-   * Whether all transactions run concurrently. If not, only those of different debtors do (`TransactionScope`), and the
-   * rows that a transaction has read cannot change before it ends.
+   * Whether all transactions run concurrently. If not, only transactions of different debtors run concurrently (see
+   * `TransactionScope`), and the rows that a transaction has read cannot change before it ends.
    */
   readonly isConcurrent: boolean
   /**
@@ -45,10 +45,10 @@ export interface Database {
 
 export interface TransactionScope {
   /**
-   * The account for which the transaction runs. Waiting transactions of different accounts take turns, and those of one
-   * account begin in the order of the calls, except that on PostgreSQL, those with a `debtorId` have a queue of their
-   * own. All transactions without an account, such as those of background work, take turns like the transactions of one
-   * more account.
+   * The account for which the transaction runs. Waiting transactions of different accounts take turns. The transactions
+   * of one account begin in the order of the calls. On PostgreSQL, however, transactions with a `debtorId` may wait in
+   * a queue of their own. All transactions without an account, e.g. of background work, take turns as if they belonged
+   * to one more account.
    */
   readonly accountId?: string | undefined
   /**

@@ -23,7 +23,7 @@ export interface InboundMail {
   readonly sender: string | null
 }
 
-/** A report says this about one recipient. */
+/** The failed delivery to one recipient, as a report describes it. */
 export interface Failure {
   readonly bounce: Bounce
   /**

@@ -281,8 +281,8 @@ const readInvoicesToSettle = prepared(
 
 /**
  * Returns at most `max` open and partially paid invoices of a debtor in one currency, without their lines. The invoice
- * `firstId` is the first, and the other invoices follow, the oldest due date first. A debtor may have thousands of
- * invoices, and reading all would block the process.
+ * `firstId`, if given, is the first. The other invoices follow, the oldest due date first. A debtor may have thousands
+ * of invoices, and reading all would block the process.
  */
 export async function listOpenInvoices(
   reader: Reader,
@@ -296,12 +296,12 @@ export async function listOpenInvoices(
     .select(COLUMNS_WITHOUT_LINES)
     .select(sql<null>`null`.as('line_items'))
     // `UNINDEXED_ACCOUNT_ID` keeps the database from using an index by account, with which it would read all invoices
-    // of the account. It then uses the index of the debtor's open invoices.
+    // of the account. Instead, the database uses the index of the debtor's open invoices.
     .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where('currency', '=', currency)
     .where(IS_OPEN)
-  // With this order, the database must sort all open invoices of the debtor.
+  // With `firstId`, the database must sort all open invoices of the debtor.
   const ordered = firstId === undefined ? open : open.orderBy(sql`id = ${firstId}`, 'desc')
   return await ordered.orderBy('due_date').orderBy('id').limit(max).execute()
 }

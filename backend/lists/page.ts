@@ -198,7 +198,8 @@ interface IndexSection {
 export interface IndexedFilter {
   readonly column: string
   /**
-   * If empty in a filter of a list, the filter is not set. If empty in a result of `countMatches`, no match is left.
+   * If empty in a filter of a list, the filter is not set. If empty in a result of `countMatches`, all matches are
+   * counted.
    */
   readonly sections: readonly IndexSection[]
 }

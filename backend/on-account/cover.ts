@@ -74,7 +74,7 @@ const sumMoneyOnAccount = prepared(
       .groupBy(['debtor_id', 'currency']),
 )
 
-/** The part of a payment that becomes money on account once the payment is recorded. */
+/** The part of a payment that becomes money on account when the payment is recorded. */
 export interface IncomingMoney {
   readonly currency: string
   readonly amount: number

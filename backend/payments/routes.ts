@@ -65,10 +65,10 @@ export const paymentOperations: readonly Operation[] = [
 ]
 
 /**
- * Finds the only debtor whose records the payment changes, so that it can share a commit with payments of other debtors
- * (see `TransactionScope`). The debtor of the first invoice suffices, because a payment to invoices of several debtors
- * is rejected. The body is not validated yet. If no debtor is found, e.g. because validation would change an id in the
- * body, the payment is recorded by itself.
+ * Finds the only debtor whose records the payment changes, so that the payment can share a commit with payments of
+ * other debtors (see `TransactionScope`). The debtor of the first invoice suffices, because a payment to invoices of
+ * several debtors is rejected. The body is not validated yet. If no debtor is found, e.g. because validation would
+ * change an id in the body, the payment is recorded by itself.
  */
 async function findDebtorId(
   reader: Reader,
@@ -84,7 +84,7 @@ async function findDebtorId(
   return await findDebtorIdOfInvoice(reader, accountId, invoiceId)
 }
 
-/** PostgreSQL rejects a query with a text that it cannot store. */
+/** Without this check, PostgreSQL would reject the query if the id contained e.g. a NUL, which it cannot store. */
 function isPlainId(id: unknown): id is string {
   return typeof id === 'string' && /^\w{1,64}$/.test(id)
 }
@@ -131,7 +131,8 @@ function hasSameTarget(body: JsonObject, payment: ReturnType<typeof representPay
   const { invoice_id, allocations, debtor_id } = body
   // The allocations cannot be compared with the body: they may have changed since the payment was recorded, and an
   // overpayment allocates less than the body requests. The payment's `effects` never change. They name the requested
-  // invoices, unless the setting `apply_credit` has allocated a rest to others: a late retry is then rejected.
+  // invoices, unless the setting `apply_credit` has allocated the rest of the payment to other invoices. In that case,
+  // a late retry is rejected.
   const invoiceIds: readonly unknown[] = payment.effects.invoices.map(
     ({ id }: { id: string }) => id,
   )

@@ -1,7 +1,7 @@
 /**
  * The challenges that passkeys sign. Each challenge is valid once, for a few minutes, and only for the browser, the
- * purpose and the user that it was issued for. Challenges are stored in the database, since the browser's response may
- * reach another backend than the one that issued the challenge.
+ * purpose and the user that it was issued for. Challenges are stored in the database, because the browser's response
+ * may reach another backend than the one that issued the challenge.
  */
 import type { Transaction } from '../database/tables.ts'
 import { hashToken } from '../users/tokens.ts'

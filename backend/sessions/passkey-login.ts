@@ -132,7 +132,7 @@ async function recordUseAndStartSession(
   return startFullSession(tx, user, browser, now)
 }
 
-/** Guesses are counted by IP address, and also by user if the password was entered, or otherwise by login form. */
+/** Guesses are counted by IP address. They are also counted by user or, if no password was entered, by login form. */
 async function readScopeAndGuess(
   reader: Reader,
   { formSecret, previous: { token }, address }: PasskeyAttempt,

@@ -185,7 +185,8 @@ const EMAIL = /^[^\s@,;<>"\p{Cc}]+@[^\s@,;<>"\P{ASCII}\p{Cc}]+$/u
 
 /**
  * Returns the address in NFC and lower case, with its host in ASCII. Without NFC, two users could have the same
- * address, since an umlaut can be one code point or two. Mail servers without SMTPUTF8 reject a host that is not ASCII.
+ * address, because an umlaut can be one code point or two. Mail servers without SMTPUTF8 reject a host that is not
+ * ASCII.
  */
 export function normalizeEmail(text: string): string {
   const email = normalizeText(text.trim(), 'NFC').toLowerCase()

@@ -14,7 +14,7 @@ const LISTED_MAX = 1000
 /**
  * Returns the 422 with the first `LISTED_MAX` errors of a body. If all errors violate the same business rule, the
  * problem has the code of this rule and the additional `members`, e.g. `amount_due`. Otherwise its code is
- * `validation_failed`. Callers pass the detail of each error without a full stop, which this function adds.
+ * `validation_failed`. Callers pass each detail without a full stop; this function adds it.
  */
 export function fieldErrorsProblem(
   errors: readonly FieldError[],

@@ -17,7 +17,9 @@ import { type ClaimedDelivery, DELIVERY_LEASES, failPendingDeliveries } from './
 import { holdUntil, nextAttemptAt } from './retry-schedule.ts'
 import type { AttemptResult } from './sender.ts'
 
-/** If no attempt has succeeded for this time since the first failure, the next failed attempt disables the endpoint. */
+/**
+ * An attempt that fails this long after the first failure disables the endpoint, unless one in between has succeeded.
+ */
 const FAILING_MS_MAX = 5 * 24 * 3_600_000
 
 export interface Outcome {

@@ -56,7 +56,7 @@ export function createCallRecord(address: string, recordsSteps: boolean): CallRe
 }
 
 /**
- * Returns `work`. If steps are recorded and `work` is a promise, records its timings once it has settled. The
+ * Returns `work`. If steps are recorded and `work` is a promise, records its timings when it has settled. The
  * caller must pass `spanId` if it sends this id to a backend, as the parent of the backend's spans.
  */
 export function recordStep<T>(

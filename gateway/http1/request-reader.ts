@@ -85,7 +85,7 @@ export class RequestReader {
 
   /**
    * Called if `takeHead` has returned no head. Rejects a head that is too long, even if it is complete, and an
-   * incomplete head that has an invalid byte or a malformed request line. Without this, such a client would get no
+   * incomplete head that has an invalid byte or a malformed request line. Without this, the client would get no
    * response until the deadline.
    */
   #checkBeginning(): void {

@@ -21,7 +21,9 @@ export interface KnownKey {
   readonly allowedAddresses: AddressPrefixes | undefined
   /** The principal, which the backend signed and the gateway forwards unchanged. */
   readonly principal: string
-  /** `performance.now()` when the look-up began. Its result includes every change committed before. */
+  /**
+   * `performance.now()` when the look-up began. The result includes every change that was committed before this time.
+   */
   readonly lookedUpAt: number
 }
 

@@ -1,4 +1,4 @@
-/** Decides from the error of a script call whether the script of the rate limit may have counted its calls. */
+/** Decides, from the error with which the rate-limit script failed, whether the script may have counted API calls. */
 
 /** The command was not sent. */
 export class RedisNotConnected extends Error {}
@@ -26,8 +26,8 @@ export function isErrorReply(error: unknown): error is Error {
 }
 
 /**
- * Returns true if the script certainly counted nothing. Returns false if it may have counted its calls, e.g.
- * if the reply was lost.
+ * Returns true if the script certainly counted nothing. Returns false if it may have counted calls, e.g. if the reply
+ * was lost.
  */
 export function isNotExecuted(error: unknown): boolean {
   if (isErrorReply(error)) return REJECTED_BY_SERVER.test(error.message)

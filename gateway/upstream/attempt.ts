@@ -222,8 +222,8 @@ class Exchange implements ResponseHandler, Abortable {
   }
 
   /**
-   * Aborts the request, even if it is still queued. Has no effect after the response has ended, since the
-   * connection may then carry another request.
+   * Aborts the request, even if it is still queued. Has no effect after the response has ended, because the connection
+   * may then carry another request.
    */
   abort(reason: Error): void {
     if (this.#isSettled) return

@@ -37,9 +37,9 @@ export interface Backends {
   /** The number of backends that are known at present. */
   readonly size: number
   /**
-   * Counts the connections for calls to those backends to which the next call may be sent. In the result, `size` is the
-   * number of these connections, and `free` is the number of those that no call uses or awaits. Both include
-   * connections that are not open yet.
+   * Counts the connections for calls, but only of the backends to which the next call may be sent. In the result,
+   * `size` is the number of these connections, and `free` is the number of those that no call uses or awaits. Both
+   * include connections that are not open yet.
    */
   connections(): { readonly size: number; readonly free: number }
   /** Sets the function that is called when a connection for calls may have become free. */
@@ -65,9 +65,9 @@ export interface Backends {
    *
    * - If no connection to a backend can be opened, the next backend is tried, until all were tried.
    * - If an attempt fails before its deadline and there is another backend, the request is sent once more, to that one.
-   * - The first attempt is aborted if its backend misses a readiness probe while another backend is ready, or responds
-   *   to a probe but has not responded to the request for 2 seconds. The request is then sent again, to another backend
-   *   if there is one.
+   * - The first attempt is aborted if its backend misses a readiness probe while another backend is ready. It is also
+   *   aborted if its backend responds to a probe, but has not responded to the request for 2 seconds. In both cases,
+   *   the request is sent again, to another backend if there is one.
    */
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */

@@ -84,7 +84,9 @@ export class BackendPool {
     return this.#options.size - this.#connections.size + this.#idle.length - this.#queue.length
   }
 
-  /** Sends the request, or queues it until a connection is free. It is not sent if `handler.onSend` returns false. */
+  /**
+   * Sends the request, or queues it until a connection is free. If `handler.onSend` returns false, drops the request.
+   */
   send(request: BackendRequest, handler: ResponseHandler): void {
     const idle = this.#queue.length === 0 ? this.#takeIdle() : undefined
     if (idle === undefined) {
@@ -105,7 +107,7 @@ export class BackendPool {
   }
 
   /**
-   * Closes the pool once its queued requests and its requests in progress have ended. No further request may
+   * Closes the pool when its queued requests and its requests in progress have ended. No further request may
    * be sent.
    */
   close(): void {

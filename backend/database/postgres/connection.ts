@@ -94,7 +94,7 @@ export class TransactionConnection implements DatabaseConnection {
     return this.#hasEnded
   }
 
-  /** `lockMsMax` replaces the maximum time of the session for which a statement waits for a lock. */
+  /** `lockMsMax` replaces the session's `lock_timeout` for this transaction. */
   begin({ lockMsMax }: { readonly lockMsMax?: number } = {}): void {
     this.#add(BEGIN)
     if (lockMsMax !== undefined)

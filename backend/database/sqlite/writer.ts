@@ -4,8 +4,8 @@
  *
  * Jobs that cannot affect each other run at the same time, because the round trips to SQLite's thread take longer than
  * the statements themselves: the reads of these jobs are combined (readers.ts), and so are the writes that they have
- * deferred until their end (write-batches.ts). Most jobs have no other writes. If a job fails after it has written, or
- * if a combined write fails, all of these jobs are undone, and run again one after another.
+ * deferred until their end (write-batches.ts). Most jobs defer all their writes. If a job fails after it has written,
+ * or if a combined write fails, all of these jobs are undone, and run again one after another.
  */
 import type { CompiledQuery, DatabaseConnection } from 'kysely'
 import { unavailable } from '../unavailable.ts'
@@ -36,7 +36,7 @@ export interface JobOutcome<J extends Job> {
   settle(): void
   /** Whether the job has failed, and therefore has no effect. */
   readonly isUndone: boolean
-  /** How long the job took, in milliseconds. Jobs that ran at the same time share their time. */
+  /** How long the job took, in milliseconds. Of jobs that ran at the same time, each is charged its share. */
   readonly ms: number
 }
 

@@ -17,8 +17,8 @@ export interface WorkingTime {
   /** Whether the send window is open at this instant. */
   isOpen(instant: Date): boolean
   /**
-   * Returns the first instant in a send window that is neither before `now` nor before `day`; undefined if there is no
-   * business day in the next ten years.
+   * Returns the first instant at which the send window is open, not before `now` and not before `day`; undefined if no
+   * business day follows within ten years.
    */
   firstSlot(day: string, now: Date): Date | undefined
 }

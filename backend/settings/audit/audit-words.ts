@@ -74,7 +74,7 @@ const WORDS: Readonly<Record<AuditAction, string>> = {
   'webhook_endpoint.old_secret_expired': 'Expired the old webhook secret early',
   'webhook_endpoint.redelivered_failed': 'Redelivered failed webhooks',
   'webhook_delivery.redelivered': 'Redelivered a webhook',
-  'user.created': 'Joined',
+  'user.created': 'A user joined',
   'user.invited': 'Invited someone',
   'user.invitation_withdrawn': 'Withdrew an invitation',
   'user.role_changed': 'Changed a role',

@@ -129,7 +129,8 @@ function once(
   return idempotency.once(attempt, {
     firstIdMember: 'original_id',
     // `recall` would find the record of a key that has expired. Forms do not need this: a key is stored for 30 days,
-    // which is longer than a session lasts, and a form that was opened in an earlier session is only shown again.
+    // which is longer than a session lasts, and a form that was opened in an earlier session is not performed, but
+    // shown again.
     recall: async () => undefined,
     prepare: () => async (tx) => {
       const changed = await perform(tx)

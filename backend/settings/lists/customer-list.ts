@@ -54,7 +54,8 @@ export const customerListPages: readonly SessionPage[] = [
     method: 'GET',
     path: PATH,
     async handle(request, deps) {
-      // The list and the totals above it are read from stored totals, which a worker updates with a delay.
+      // The list and the totals above it are read from stored totals, which a worker updates with a delay. So they are
+      // updated first.
       await updateAccountTotals(deps.database, request.session.account.id)
       const view = await readList(request, deps)
       const { rows, balances, next } = view

@@ -17,7 +17,7 @@ export const CODE_PATH = '/settings/login/code'
 /** The second factors of the person who has entered the password. */
 export interface Factors {
   readonly hasApp: boolean
-  /** The relying party of the person's passkeys; undefined if there are none, or if the service has no host name. */
+  /** The relying party of the person's passkeys; undefined if the person has none, or the service has no host name. */
   readonly party: RelyingParty | undefined
 }
 

@@ -81,7 +81,7 @@ function renderSentences(effects: Effects): Html {
           html`${plural(messagesInFlight, 'reminder')} ${messagesInFlight === 1 ? 'is' : 'are'} being sent at this moment and can still arrive.`,
         ]),
   ]
-  // The caller lists the invoices that change.
+  // No sentence is needed, because the caller lists the invoices that change.
   if (sentences.length === 0 && invoices.length > 0) return html``
   if (sentences.length === 0)
     return html`<p class="card hint">No invoice and no reminder changes.</p>`

@@ -1,7 +1,7 @@
 /** The texts of reminders that each language provides. */
 import type { ReminderStage } from '../../../database/tables.ts'
 
-/** `ReminderStage` has only the stages after the due date. A courtesy is sent by the due date at the latest. */
+/** `ReminderStage` has only the stages after the due date. A `courtesy` reminder is sent on or before the due date. */
 export type Stage = 'courtesy' | ReminderStage
 
 /** Appends a full stop unless the text, e.g. a company name, ends with one. */
@@ -38,7 +38,7 @@ export interface ReminderWords {
   readonly remaining: string
   readonly payOnline: string
   readonly howToPay: string
-  /** For a reminder with several currencies. */
+  /** Replaces `howToPay` in a reminder with several currencies. */
   howToPayIn(currency: string): string
   readonly accountHolder: string
   /** The label of an account number that is not an IBAN. */
