@@ -176,7 +176,7 @@ export async function setScopeAllowance(
   return changed
 }
 
-/** Also increases `revision`, so that cached principals become invalid. */
+/** Makes the change and increases `revision`, so that cached principals become invalid. */
 async function updateAndIncreaseRevision(
   tx: Transaction,
   account: AccountRow,

@@ -64,9 +64,13 @@ function checkSecret({ headers }: Request, secrets: readonly string[]): void {
   const sentSecret = /^basic$/i.test(scheme) ? basic.slice(basic.indexOf(':') + 1) : credential
   const isKnown = secrets.some((secret) => timingSafeEqual(digestOf(sentSecret), digestOf(secret)))
   if (isKnown && /^(?:basic|bearer)$/i.test(scheme)) return
-  throw new Problem('invalid_mail_secret', 'Send MAIL_INBOUND_SECRET as the bearer token.', {
-    headers: { 'www-authenticate': 'Bearer realm="mail", Basic realm="mail"' },
-  })
+  throw new Problem(
+    'invalid_mail_secret',
+    'Send MAIL_INBOUND_SECRET as the bearer token, or as the password of HTTP Basic authentication.',
+    {
+      headers: { 'www-authenticate': 'Bearer realm="mail", Basic realm="mail"' },
+    },
+  )
 }
 
 function digestOf(text: string): Buffer {

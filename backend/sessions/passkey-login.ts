@@ -95,8 +95,8 @@ interface PasskeyOfUser {
 }
 
 /**
- * Returns undefined if, since the passkey was read, it has been removed, another login has changed its signature
- * counter, the user has been deactivated, or the pending session has ended, e.g. because the password was reset.
+ * Returns undefined if something has changed since the passkey was read: the passkey was removed, another login changed
+ * its signature counter, the user was deactivated, or the pending session ended, e.g. because the password was reset.
  */
 async function recordUseAndStartSession(
   tx: Transaction,
@@ -170,8 +170,8 @@ async function findPasskey(
 
 /**
  * Whether the user of the passkey may log in with it. The response contains the id of the user as `userHandle`. The
- * browser may omit it only if the passkey is the second factor, because the password has then identified the user:
- * `userId` is the user whose password was entered, and undefined without a password.
+ * browser may omit it only if the passkey is the second factor, because the password has then identified the user.
+ * `userId` is the user whose password was entered; undefined if no password was entered.
  */
 function isUsable(
   { user }: PasskeyOfUser,

@@ -1,7 +1,7 @@
 /**
- * Parses JSON that every program interprets in the same way: UTF-8, one object, no duplicate names, limited
- * nesting. `JSON.parse` keeps the last of two equal names, and a program that keeps the first would read a
- * different payment. The number of values is limited too.
+ * Parses JSON that every program interprets in the same way: UTF-8, one object, no duplicate names, limited nesting. Of
+ * two members with the same name, `JSON.parse` keeps the last. A program that keeps the first would read a different
+ * payment. The number of values is limited too.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { fieldErrorsProblem } from './field-errors.ts'

@@ -12,8 +12,8 @@ import type { BackendConnection, BackendRequest, ResponseHandler } from './conne
 /** Responses up to this size are buffered completely, so that an incomplete response can become a 502. */
 const BUFFERED_BYTES_MAX = 256 * 1024
 /**
- * The corresponding size for writes. The response to a write is hardly larger than the largest body of a request, so it
- * is buffered: the client learns the outcome of its write even while slow clients occupy all streams.
+ * The limit for responses to writes. Such a response is hardly larger than the largest body of a request, so it is
+ * buffered: the client learns the outcome of its write even while slow clients occupy all streams.
  */
 const WRITE_BUFFERED_BYTES_MAX = 1024 * 1024
 /**
@@ -42,7 +42,7 @@ export type Progress = 'nothing_sent' | 'sent' | 'response_begun'
 
 export class AttemptFailed extends Error {
   readonly progress: Progress
-  /** If not undefined, the gateway ended the attempt because of this limit. Such an attempt is not retried. */
+  /** The limit because of which the gateway ended the attempt, if any. Such an attempt is not retried. */
   readonly exceededLimit: Limit | undefined
   /** The error code of the cause, such as that of `MovedToOtherBackend` (see `failover.ts`). */
   readonly code: unknown
@@ -69,8 +69,8 @@ class LimitExceeded extends Error {
 
 export interface AttemptLimits {
   /**
-   * The maximum time from sending the request to the head of the response; then from the head to the end or,
-   * if the response is streamed, between two of its parts.
+   * The maximum time from sending the request to the head of the response. It also limits the time from the head to the
+   * end or, if the response is streamed, between two of its parts.
    */
   readonly timeoutMs: number
   /**

@@ -19,8 +19,8 @@ export type Connect = (
 
 export interface PoolEvents {
   /**
-   * Called when no request is queued and the pool could send one at once: on an idle connection (`hasIdle` is true), or
-   * on one that it may still open.
+   * Called when no request is queued and the pool could send a request at once: on an idle connection (`hasIdle` is
+   * true), or on one that it may still open.
    */
   readonly onFree?: (hasIdle: boolean) => void
   /** Called when a response has ended and its connection cannot be reused, e.g. because the backend shuts down. */

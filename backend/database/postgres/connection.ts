@@ -123,7 +123,7 @@ export class TransactionConnection implements DatabaseConnection {
   }
 
   /**
-   * Rolls back. Statements that have not been sent yet are dropped, unless one of them is awaited: they are then sent
+   * Rolls back. Statements that have not been sent yet are dropped. If one of them is awaited, however, they are sent
    * first, so that each awaited statement gets its result. If the rollback fails, `hasEnded` remains false: the
    * connection is lost, and with it the transaction.
    */

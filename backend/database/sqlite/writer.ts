@@ -4,8 +4,8 @@
  *
  * Jobs that cannot affect each other run at the same time, because the round trips to SQLite's thread take longer than
  * the statements themselves: the reads of these jobs are combined (readers.ts), and so are the writes that they have
- * deferred until their end (write-batches.ts). Most jobs defer all their writes. If a job fails after it has written,
- * or if a combined write fails, all of these jobs are undone, and run again one after another.
+ * deferred until their end (write-batches.ts). Most jobs defer all their writes until their end. If a job fails after
+ * it has written, or if a combined write fails, all of these jobs are undone, and run again one after another.
  */
 import type { CompiledQuery, DatabaseConnection } from 'kysely'
 import { unavailable } from '../unavailable.ts'

@@ -21,7 +21,7 @@ import { listEndpoints } from '../../webhooks/endpoints.ts'
 import { newestRows } from '../shell/list-query.ts'
 import { readCustomerNames } from '../shell/names.ts'
 
-/** The largest number of payments, of messages, and of debtors in one currency that Home shows. */
+/** The largest number of payments, of messages, and of debtors per currency that Home shows. */
 const SHOWN_MAX = 5
 /** How many currencies Home shows in detail, with the largest debtors. For all others, it lists only the totals. */
 export const DETAILED_CURRENCIES_MAX = 3

@@ -65,7 +65,10 @@ export const sessionListPages: readonly SessionPage[] = [
   },
 ]
 
-/** Returns the text if it is the path of a page of Settings, and Home if not: no link may redirect to another site. */
+/**
+ * Returns the text if it is the path of a page of Settings, otherwise the path of Home: no link may redirect to another
+ * site.
+ */
 function pathOf(text: string): string {
   return /^\/settings(?:\/[\w-]+)*(?:\?[\w=&%.-]*)?$/.test(text) ? text : '/settings'
 }

@@ -46,9 +46,8 @@ export interface Allocatable {
 }
 
 /**
- * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. Only the
- * amounts of a form are checked: the action would reject them too, but with errors that do not use the words of the
- * form. The amounts of JSON are checked by the action.
+ * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. Checks the amounts
+ * of forms only: the action checks all amounts, but its errors do not use the words of the form.
  */
 export function parseAllocations(
   fields: Fields,
