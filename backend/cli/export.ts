@@ -20,7 +20,7 @@ export const exportCommands: readonly Command[] = [
         required: true,
         value: 'FILE',
         description:
-          'The file to create, or - for standard output. The file must not exist yet. It appears once it is complete.',
+          'The file to create, or - for standard output. The file must not exist yet. It appears when it is complete.',
       },
     },
     async run({ ID, to }, context) {

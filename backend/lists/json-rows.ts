@@ -1,4 +1,4 @@
-/** Reads the rows that belong to a row in the same statement, so that both are of the same moment. */
+/** Reads a row and the rows that belong to it with one statement, so that all are of the same moment. */
 import { type RawBuilder, sql } from 'kysely'
 import { isPostgres } from '../database/engine.ts'
 import type { Reader } from '../database/tables.ts'

@@ -64,7 +64,7 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
     let timer = setTimeout(settleOrWait, startWithinMs)
     signal.addEventListener('abort', shortenWait)
 
-    // nodemailer reads this stream once the server has accepted `DATA`.
+    // nodemailer reads this stream as soon as the server has accepted `DATA`.
     const text = new Readable({
       read() {
         if (hasStarted) return

@@ -58,7 +58,7 @@ export interface NewPayment {
   readonly metadata: Readonly<Record<string, string>>
 }
 
-/** States for which account, by whom, when and with which request a payment is recorded. */
+/** For which account, by whom, when and with which request a payment is recorded. */
 export interface Recording {
   readonly accountId: string
   readonly timezone: string

@@ -10,7 +10,7 @@ import {
 } from '../messages/cancel-messages.ts'
 import type { Share } from './allocation.ts'
 
-/** The effects that a payment, or a change to its allocations, had at the time when it was recorded. */
+/** The effects of recording a payment, or of changing its allocations. */
 export interface Effects {
   readonly invoices: readonly { id: string; status: InvoiceStatus; amount_due: number }[]
   readonly messages_cancelled: number
@@ -29,10 +29,10 @@ export function effectsOf(
 }
 
 /**
- * Settles the invoices to which a payment is allocated, in full or in part, and cancels the waiting reminders about
- * them. Returns the invoices with their new amounts due, and the messages about them that were cancelled or are already
- * being handed over. `detail` is the reason that is recorded with each cancelled message. `unsent` contains the unsent
- * messages about the invoices, if the caller has read these messages since it locked the debtor.
+ * Adds the shares of a payment to the amounts paid of its invoices, and cancels the waiting reminders about these
+ * invoices. Returns the invoices with their new amounts due, and the messages about them that were cancelled or are
+ * already being handed over. `detail` is the reason that is recorded with each cancelled message. `unsent` contains the
+ * unsent messages about the invoices, if the caller has read these messages since it locked the debtor.
  */
 export async function settleAndStopReminders(
   tx: Transaction,

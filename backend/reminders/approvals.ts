@@ -1,8 +1,8 @@
 /**
  * Firm and final reminders are sent only after a person has approved them. An approval is bound to the text, logo,
- * recipient, stage, invoices and amounts that the person saw. If any of these, a due date or the payment details have
- * changed since, the send check cancels the message, and the reminder is planned again; if less is due, a safety rail
- * blocks it.
+ * recipient, stage, invoices and amounts that the person saw. If any of these has changed since, or if a due date or
+ * the payment details have, the send check cancels the message, and the reminder is planned again. If less is due, a
+ * safety rail blocks the reminder.
  */
 
 import { createHash } from 'node:crypto'

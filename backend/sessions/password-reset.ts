@@ -36,8 +36,8 @@ const BATCH_MAX = 50
 
 /**
  * `email` is the address as the user entered it. It is stored in lower case, but not normalized by `normalizeEmail`:
- * `findUserByEmail` looks for the normalized address, and for the one that is only in lower case, which earlier
- * versions stored for users.
+ * `findUserByEmail` looks for the normalized address, and for the address in lower case as it is stored here, because
+ * earlier versions stored users' addresses in this form.
  */
 export async function requestPasswordReset(
   tx: Transaction,

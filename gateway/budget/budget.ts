@@ -61,7 +61,7 @@ export class Budget {
     const onEvict = (reason: EvictionReason, connections: number) => {
       evicted[reason] += connections
       this.#reachedAt.set(reason, performance.now())
-      const message = `the limit on ${LIMITED_RESOURCES[reason]} is reached: connections are closed, or requests or connections rejected`
+      const message = `the limit on ${LIMITED_RESOURCES[reason]} is reached: the gateway closes or refuses connections, or rejects requests`
       collapsingLog.warn(reason, { reason, connections }, message)
     }
     this.#connections = new Connections(limits, onEvict)

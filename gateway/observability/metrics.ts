@@ -242,7 +242,7 @@ function registerUpstreamMetrics(metrics: Metrics, components: GatewayComponents
   )
   metrics.total(
     'receivables_gateway_calls_shed_total',
-    'Calls shed with 503 because they waited too long for a connection, or were expected to. They do not count against the rate limit.',
+    'Calls shed with 503 because they waited, or were expected to wait, too long for a connection. They do not count against the rate limit.',
     () => forwarder.shedCalls,
   )
   metrics.total(

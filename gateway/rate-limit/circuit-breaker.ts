@@ -195,8 +195,7 @@ type Reject = (error: unknown) => void
 
 /**
  * Calls that wait for Redis, in an array whose indexes are reused. An `AbortSignal` is not used, because its listeners
- * form a linked list: once a listener had reached V8's old generation, it kept all later listeners and their calls
- * alive.
+ * form a linked list: a listener in V8's old generation would keep all later listeners and their calls alive.
  */
 class PendingCalls {
   readonly #rejects: (Reject | undefined)[] = []

@@ -14,8 +14,8 @@ const CHANNEL = 'receivables'
 const NOTIFY_EVERY_MS = 20
 
 /**
- * The delay before a lost connection is opened again. Meanwhile, workers find work that other backends announce only
- * when they poll.
+ * The delay before a lost connection is opened again. Until then, no notifications arrive, so workers must poll to find
+ * the work that other backends announce.
  */
 const RECONNECT_MS = 1000
 

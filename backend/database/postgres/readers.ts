@@ -43,7 +43,7 @@ interface Read {
   reject(error: unknown): void
 }
 
-/** A prepared statement, the query for a page of a list, or any other statement, which is sent for one read only. */
+/** `page` is the query for a page of a list; `single` is any other statement that is not prepared, for one read. */
 type Kind = 'prepared' | 'page' | 'single'
 
 /** Reads with the same SQL text, which are sent together. */

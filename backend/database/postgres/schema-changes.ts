@@ -96,8 +96,9 @@ const BUILD_PROGRESS_SQL = `
 `
 
 /**
- * Adds the column, and its check unvalidated, which is instant. Then validates the check without blocking reads and
- * writes. An earlier run may have been interrupted before the validation, so each statement can be repeated.
+ * Adds the column and its check. The check is added unvalidated, because PostgreSQL would otherwise read the whole
+ * table while it blocks reads and writes. Then validates the check without blocking them. An earlier run may have been
+ * interrupted before the validation, so each statement can be repeated.
  */
 export async function addColumn(
   db: Kysely<unknown>,

@@ -11,7 +11,7 @@ import { planDebtors } from './planning.ts'
 import { selectOwingDebtors } from './planning-data.ts'
 
 /**
- * The number of debtors in one transaction. With ten open invoices each, the transaction takes some 15 ms on
+ * The maximum number of debtors in one transaction. With ten open invoices each, the transaction takes some 15 ms on
  * SQLite, and payments must wait for it.
  */
 const DEBTORS_MAX = 25
@@ -79,9 +79,9 @@ export async function runPlanning(
 }
 
 /**
- * Returns the current time or, if the clock was set back during the run, the time at which the run began, because a
- * debtor that was planned earlier could be selected again. A run may take minutes. If its beginning became `updated_at`
- * of the invoices that are planned last, clients that synchronize their copies could miss these changes.
+ * Returns the current time. A run may take minutes: if its beginning became `updated_at` of the invoices that are
+ * planned last, clients that synchronize their copies could miss these changes. If the clock was set back during the
+ * run, returns the time at which the run began: with an earlier time, a planned debtor could be selected again.
  */
 function timeOfTransaction({ clock }: PlanningDeps, begunAt: Date): Date {
   return new Date(Math.max(clock().getTime(), begunAt.getTime()))

@@ -12,11 +12,12 @@ const QUOTED_MAX = 200
 /**
  * Returns the texts to store. A unit is a list of texts that belong together, such as those of a bank account. If the
  * form does not change a unit, all texts of the unit keep their stored values. A request without the field
- * `INITIAL_VALUES`, such as a JSON request, replaces all stored texts: a text that was not sent becomes empty. If both
- * have changed the same unit, a text of the unit is a conflict if the other person has changed it and the form contains
- * a different text. If there are conflicts, throws `validation_failed` with an error for each. If there are none, the
- * texts of the form are stored. After an error, the form is shown again with the entered texts. Its hidden field now
- * contains the texts that are stored now, so that sending the form again replaces these.
+ * `INITIAL_VALUES`, such as a JSON request, replaces all stored texts: a text that was not sent becomes empty. If the
+ * form and another person have changed the same unit, its texts that the other person changed, and that differ from
+ * those in the form, are conflicts. If there are conflicts, throws `validation_failed` with an error for each.
+ * Otherwise, the units that the form changes get the texts of the form. After an error, the form is shown again with
+ * the entered texts. Its hidden field now contains the texts that are stored now, so that sending the form again
+ * replaces these.
  */
 export function combineTexts<Name extends string>(
   fields: Fields,
