@@ -172,7 +172,7 @@ export function measureQueues(metrics: Metrics, database: DatabaseReader, clock:
   )
   metrics.gauge(
     'receivables_backend_webhook_oldest_due_seconds',
-    'How long the oldest webhook delivery that may be sent has been due.',
+    'Time since the oldest webhook delivery that may be sent became due.',
     async () => (await deliveries()).oldestDueSeconds,
     { aggregator: 'max' },
   )
@@ -184,7 +184,7 @@ export function measureQueues(metrics: Metrics, database: DatabaseReader, clock:
   )
   metrics.gauge(
     'receivables_backend_message_oldest_due_seconds',
-    'How long the oldest message that may be sent has been due.',
+    'Time since the oldest message that may be sent became due.',
     async () => (await messages()).oldestDueSeconds,
     { aggregator: 'max' },
   )

@@ -9,7 +9,7 @@ export interface WebhookEndpointRow {
   description: string
   /** JSON array; null: every type, including types added later. */
   event_types: string | null
-  /** Deliveries to a paused endpoint wait; a disabled endpoint gets none. */
+  /** Deliveries to a paused endpoint wait; a disabled endpoint gets none. Test events are sent in every status. */
   status: 'enabled' | 'paused' | 'disabled'
   status_since: string
   /** `gone`: the endpoint responded with 410, or was deleted; `failing`: every attempt failed for five days. */

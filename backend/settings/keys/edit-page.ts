@@ -31,7 +31,7 @@ export function renderEditKey(frame: Frame, view: EditView, problem?: Problem): 
   const path = `/settings/api-keys/${row.id}`
   const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
 <h1>Edit key</h1>
-<p class="lead">Changes apply from the next call on. Permissions cannot be changed: if you need others, issue a new key.</p>
+<p class="lead">Changes apply from the next call on. Permissions cannot be changed. If you need other permissions, issue a new key.</p>
 ${renderFaultSummary(problem)}
 <form method="post" action="${path}" class="stack" data-once novalidate>
 ${renderCommonHiddenFields(frame)}${renderInitialValues(view.stored)}
