@@ -204,8 +204,8 @@ async function readDeliveries({ read }: DatabaseReader, now: Date): Promise<Queu
     .where('run_at', 'is not', null)
     .groupBy('status')
     .execute()
-  // A delivery may be sent only if its endpoint is enabled, and if the endpoint's `hold_until` has passed: this delay
-  // begins when the endpoint is overloaded or unavailable.
+  // A delivery may be sent only if its endpoint is enabled. If the endpoint was overloaded or unavailable, the delivery
+  // may be sent only after `hold_until`.
   const oldest = await read
     .selectFrom('webhook_deliveries')
     .innerJoin('webhook_endpoints', 'webhook_endpoints.id', 'webhook_deliveries.endpoint_id')

@@ -1,8 +1,8 @@
 /**
  * Groups transactions that change different debtors of one account, and runs each group as one transaction of the
- * server. A group needs only one process of the server, one COMMIT and few round trips, which cost more time than most
- * statements. A new group begins at once, unless another group of the account waits for a connection, or `GROUPS_MAX`
- * groups are in progress. The transactions that wait at the same time form the next group.
+ * server. This saves processes of the server, COMMITs and round trips, which take more time than most statements. A new
+ * group begins at once, unless another group of the account waits for a connection, or `GROUPS_MAX` groups are in
+ * progress. The transactions that wait at the same time form the next group.
  *
  * If a group fails, nothing of it is recorded, and each of its transactions runs again by itself. If the outcome of the
  * COMMIT is unknown, all transactions of the group fail instead.
