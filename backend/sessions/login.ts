@@ -46,8 +46,8 @@ export interface Credentials extends LoginBrowser {
 }
 
 /**
- * Starts a session. Throws `too_many_logins` or `login_failed`. An unknown address, a wrong password and a deactivated
- * user cause the same response after the same time.
+ * Starts a session. Throws `too_many_logins` or `login_failed`, and 503 if too many passwords wait to be verified. An
+ * unknown address, a wrong password and a deactivated user cause the same response after the same time.
  */
 export async function logIn(
   { database, passwords }: LoginDeps,

@@ -35,8 +35,8 @@ const HOLD_MS = 5 * SECOND_MS
 const OVERLOADED = [429, 502, 503, 504]
 
 /**
- * Returns the time of the next attempt after `attempts` failed attempts; undefined after the last attempt. `random` is
- * a number from 0 to 1.
+ * Returns the time of the next attempt after `attempts` failed attempts, which are counted from the latest redelivery
+ * if there was one; undefined after the last attempt. `random` is a number from 0 to 1.
  */
 export function nextAttemptAt(
   attempts: number,

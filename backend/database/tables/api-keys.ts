@@ -20,7 +20,7 @@ export interface ApiKeyRow {
   /** Increased by revocation, rotation and expiry, and by a change of the expiry or of the allowed addresses. */
   revision: number
   created_at: string
-  /** The name of the issuer, as shown to people. */
+  /** The issuer, as shown to people, e.g. the e-mail address of a user, or `operator`. */
   created_by: string
   last_used_at: string | null
   revoked_at: string | null

@@ -55,7 +55,7 @@ export interface MessageRow {
   bounce_type: 'hard' | 'soft' | null
   bounce_code: string | null
   /**
-   * How often a transient rejection led to a retry. Once no retry is left, such a rejection is treated as permanent.
+   * The number of retries after transient rejections. When no retry is left, such a rejection is treated as permanent.
    */
   soft_bounces: number
   scheduled_for: string | null

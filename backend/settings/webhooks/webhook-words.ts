@@ -104,7 +104,10 @@ const ERROR_WORDS: Readonly<Record<string, string>> = {
   invalid_response: 'the response was not valid HTTP, or its headers were too long',
 }
 
-/** Returns the status code, a description of the error, or both if the response was incomplete. */
+/**
+ * Returns the status code, a description of the error, or both if the response was incomplete; a dash if no attempt has
+ * ended.
+ */
 export function outcomeWords(statusCode: number | null, error: string | null): string {
   const words = error === null ? '' : (ERROR_WORDS[error] ?? error)
   return [statusCode === null ? '' : String(statusCode), words].filter(Boolean).join(', ') || '–'
