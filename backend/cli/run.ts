@@ -138,7 +138,8 @@ function checkUsage(
   if (positionals.length > names.length) {
     throw new UsageError(`The command does not accept ${positionals.slice(names.length).join(' ')}`)
   }
-  // Without this check, an empty path, e.g. of an unset shell variable, would cause errors about files not named here.
+  // Without this check, an empty path, e.g. of an unset shell variable, would cause errors about files that were not
+  // given.
   const files = [
     ...names.map((name, index) => [name, name, positionals[index]] as const),
     ...Object.entries(options).map(

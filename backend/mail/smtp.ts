@@ -153,7 +153,9 @@ function resultOf(
   return cause === 'general' ? abandoned(reply.text) : refused(cause, reply)
 }
 
-/** The result of a hand-over that may no longer start, because the process is stopping or the time to start is over. */
+/**
+ * The result of a hand-over that may no longer start, because the process is stopping or the time to start has passed.
+ */
 export function notStarted(stopping: AbortSignal): HandOverResult {
   return abandoned(
     stopping.aborted ? 'the process is stopping' : 'the hand-over did not start in time',

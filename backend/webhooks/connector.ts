@@ -16,7 +16,9 @@ const CONNECT_MS_MAX = 10_000
 const DNS_TRY_MS_MAX = 2000
 const DNS_TRIES = 2
 
-/** The time limit for all addresses of a name except the last: it is shorter, so that the others are tried in time. */
+/**
+ * The limit for each address of a name except the last. It is shorter, so that the next addresses are tried in time.
+ */
 const CONNECT_MS_MAX_BEFORE_OTHERS = 4000
 
 export interface ConnectorOptions {

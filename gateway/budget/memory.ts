@@ -14,8 +14,9 @@ const KNOWN_SHARE = 3 / 4
 const SMALL_BYTES = 4 * 1024
 const SMALL_SHARE = 1 / 16
 /**
- * Evictions free at least this share of the exceeded limit, even if the bytes that need the memory fit earlier. If
- * evictions freed less, connections would have to be chosen more often, which takes time.
+ * Evictions continue until they have freed this share of the exceeded limit, or all chosen connections are evicted,
+ * even if the bytes that need the memory fit earlier. If evictions freed less, connections would have to be chosen more
+ * often, which takes time.
  */
 const FREED_SHARE = 1 / 8
 /**
@@ -114,9 +115,9 @@ export class Memory {
   }
 
   /**
-   * Chooses the most expensive connections, and evicts them one by one. Stops when `bytes` fit and `FREED_SHARE` of the
+   * Chooses the most expensive connections, and evicts them one by one until `bytes` fit and `FREED_SHARE` of the
    * exceeded limit has been freed. If all chosen connections are evicted and `bytes` still do not fit, chooses again.
-   * Gives up if no connection can be evicted, or if the connection that needs the memory is itself chosen. Returns
+   * Fails if no connection can be evicted, or if the connection that needs the memory is itself chosen. Returns
    * whether the bytes fit.
    */
   #makeRoom(partition: Partition, memory: ConnectionMemory, bytes: number): boolean {

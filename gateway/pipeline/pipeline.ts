@@ -179,7 +179,7 @@ function createApi(dependencies: GatewayDependencies, router: Router) {
   }
 }
 
-/** Returns the function that runs the last steps, once the call is counted and its key is known. */
+/** Returns the function that runs the last steps, after the call has been counted against its key. */
 function createDecideAndForward(
   { authenticator, rateLimiter, forwarder, log }: GatewayDependencies,
   addresses: AddressCheck,

@@ -54,7 +54,7 @@ export function errorKindOf(error: unknown): ErrorKind | undefined {
   return ERROR_KINDS.get(code) ?? ERROR_KINDS.get(code.slice(0, 2))
 }
 
-/** Whether the server reported that it ends the session, for example because it shuts down. */
+/** Whether the server sent an error after which the connection must not be used again, e.g. because it shuts down. */
 export function isSessionEnd(error: unknown): boolean {
   return error instanceof DatabaseError && errorKindOf(error) === 'connection_lost'
 }

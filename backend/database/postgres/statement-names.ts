@@ -17,7 +17,7 @@ export class StatementNames {
     this.#max = hasPooler ? 0 : NAMES_MAX
   }
 
-  /** Once `NAMES_MAX` statements have names, returns undefined for any other: it is then parsed each time. */
+  /** Returns undefined if the maximum number of names is in use: the server then parses the statement each time. */
   nameOf(sql: string): string | undefined {
     const known = this.#names.get(sql)
     if (known !== undefined || this.#names.size >= this.#max) return known

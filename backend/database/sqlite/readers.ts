@@ -3,8 +3,8 @@
  * transfer of each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text of
  * arrays (with the names of the columns, the JSON would be twice as long). Reads with the same SQL text that wait at
  * the same time, e.g. those of one turn of the event loop, are sent as one statement. This statement receives the
- * parameters of all reads as JSON and runs the query once for all reads with equal parameters. For pages of lists, it
- * contains one subquery for each different page instead.
+ * parameters of all reads as JSON, and runs the query once for each different list of parameters. For pages of lists,
+ * it contains one subquery for each different page instead.
  */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
@@ -58,7 +58,7 @@ interface SqliteReadersOptions {
   readonly assertUsable?: () => void
   /**
    * The maximum number of reads in one statement; 16 by default. All of them get their results when the last one has
-   * run, so the maximum bounds this time, and how long other reads wait for a connection.
+   * run. The maximum bounds how long they wait for it, and how long other reads wait for a connection.
    */
   readonly readsMax?: number
 }
