@@ -71,7 +71,7 @@ export function nameErrors(name: string): FieldError[] {
     return error('too_long', `The name may have at most ${NAME_LENGTH_MAX} characters.`)
   }
   if (name.isWellFormed() && !/\p{Cc}/u.test(name)) return []
-  return error('invalid_format', 'The name contains a character that is not allowed.')
+  return error('invalid_format', 'The name must not contain control characters or invalid Unicode.')
 }
 
 export function expiryErrors(expiresAt: Date | null, now: Date): FieldError[] {
