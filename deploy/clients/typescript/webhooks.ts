@@ -13,7 +13,7 @@ export type WebhookEvent = {
 
 /**
  * Returns the event if its signature is valid and its timestamp differs from now by at most five minutes.
- * Otherwise throws a `WebhookVerificationError`: respond 400.
+ * Otherwise throws a `WebhookVerificationError`: respond 400. Throws another `Error` if the secret is malformed.
  *
  * @param body The bytes as they were received. JSON that a framework has parsed is not sufficient.
  * @param headers The headers of the request, as Node or the Fetch API represents them.
