@@ -45,7 +45,7 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_UPSTREAM_TIMEOUT_MS: integer(
-    'How long a backend may take to begin a response. The same time applies again until the response is complete or, if it is large, until each further part. After this time, the call fails with 504; if part of the response was already sent, the connection is reset.',
+    'How long a backend may take to begin a response. The rest of the response, or each further part of a large response, must then arrive within the same time. If a backend takes longer, the call fails with 504; if part of the response was already sent to the client, the client’s connection is reset instead.',
     { min: 100, max: 600_000, fallback: '10000' },
   ),
   GATEWAY_QUEUE_WAIT_MS: integer(
