@@ -33,8 +33,8 @@ export interface DomainEvent {
    */
   represent(today: string): object | Promise<object>
   /**
-   * Returns the JSON of the object before the change; absent if the object is new, or if the event does not report a
-   * change of it, such as `api_key.expiring`.
+   * Returns the JSON of the object before the change; absent if the object is new, or if the event, such as
+   * `api_key.expiring`, does not report a change of the object.
    */
   representBefore?(today: string): object | Promise<object>
 }

@@ -1,6 +1,6 @@
 /**
- * Finds customers whose external id another system has created with a percent sign that encodes nothing, such as `50%`.
- * An import stores the same id as `50%25`, and would otherwise create a second customer.
+ * Finds customers that another system has created with an external id in which a percent sign encodes nothing, such as
+ * `50%`. Without this, an import would create a second customer, because it encodes this id as `50%25`.
  */
 import { fromExternalId } from './external-ids.ts'
 import type { Ledger, LedgerCustomer } from './ledger.ts'

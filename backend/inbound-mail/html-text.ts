@@ -2,7 +2,7 @@
 import { decodeHTML } from 'entities'
 import { truncate } from '../validation/truncate.ts'
 
-/** How many characters are converted, because hostile markup is slow to strip. */
+/** The maximum number of converted characters. Without this limit, hostile markup could take long to strip. */
 const HTML_CHARS_MAX = 10_000
 
 export function textOfHtml(html: string): string {

@@ -46,9 +46,8 @@ export async function recordTransitions(
 }
 
 /**
- * Ends the sending of the messages: releases their leases, schedules no other send check, and frees their stages, so
- * that other messages can use these stages. A message with an attempt whose
- * outcome is unknown may have arrived. It keeps its stages, so that no debtor receives a stage twice.
+ * Releases the leases of the messages, schedules no other send check, and frees their stages for other messages. Only
+ * messages with an attempt whose outcome is unknown keep their stages.
  */
 async function endSending(tx: Transaction, messageIds: readonly string[]): Promise<void> {
   await tx

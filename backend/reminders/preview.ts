@@ -63,7 +63,7 @@ const STEPS_MAX = 400
  */
 const PLANNED_MAX = 1000
 
-/** Must be awaited after so many invoices were planned. */
+/** Counts the invoices that a step plans; pauses if `PLANNED_MAX` or more were counted since the last pause. */
 type Pause = (invoices: number) => Promise<void>
 
 function createPause(): Pause {
@@ -173,8 +173,11 @@ interface Sending {
   readonly at: Date
 }
 
-/** A message with one of these statuses may already have been handed over, so the daily cap has already allowed it. */
-const BEING_SENT: readonly MessageStatus[] = ['queued', 'sending']
+/**
+ * Statuses of messages whose hand-over was attempted or is in progress. `lastSentAt` may be the time of this attempt,
+ * so the daily cap does not delay such a message.
+ */
+const ATTEMPTED: readonly MessageStatus[] = ['queued', 'sending']
 
 /**
  * Predicts when the waiting messages to one debtor would be sent: in the order of their times, in business hours, and
@@ -194,7 +197,7 @@ function predictSendings(
     .map((row) => ({ row, from: startOf(row) }))
     .sort((a, b) => a.from - b.from)
     .map(({ row, from }) => {
-      const day = BEING_SENT.includes(row.status) ? undefined : nextDay
+      const day = ATTEMPTED.includes(row.status) ? undefined : nextDay
       const at = sendTime(workingTime, new Date(from), day)
       nextDay = dayAfter(at)
       return { row, facts: readFacts(row.facts), at }

@@ -43,7 +43,7 @@ export function object<T>(fields: { readonly [K in keyof T]-?: Schema }): Object
 const ITEMS_MAX = 200
 
 export function list(item: Schema, { max }: { max: number }): Schema {
-  assert(max <= ITEMS_MAX, 'shortenHugeLists would shorten a list that is too long to a valid one')
+  assert(max <= ITEMS_MAX, 'a list shortened by shortenHugeLists would be valid')
   return joi.array().items(item).min(1).max(max)
 }
 

@@ -150,7 +150,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     return this.#call === undefined && this.#requests.isEmpty
   }
 
-  /** Whether no byte has arrived after the request in progress. */
+  /** Whether no bytes that follow the request in progress are buffered; true if they were dropped. */
   get isReadAheadEmpty(): boolean {
     return this.#requests.isEmpty
   }

@@ -64,7 +64,7 @@ export function createLocalWindows(now: () => number): LocalWindows {
   const sweep = setInterval(() => {
     const time = now()
     for (const [keyId, { endsAt }] of windows) if (endsAt <= time) windows.delete(keyId)
-    // Usage reports need no ended windows. Without this, they would accumulate while no usage report succeeds.
+    // Usage reports need no ended windows, which would otherwise accumulate while no usage report succeeds.
     changed = changed.filter(({ endsAt }) => endsAt > time)
   }, SWEEP_MS)
   sweep.unref()

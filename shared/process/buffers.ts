@@ -1,6 +1,6 @@
 /**
  * Allocates the buffers of HTTP messages. Their memory is not part of V8's heap, and V8 collects young buffers
- * only once they take 64 MB. Without the collections that this module triggers, 60 clients with large
+ * only when they take 64 MB. Without the collections that this module triggers, 60 clients with large
  * responses made a gateway grow by 160 MB, of which less than 1 MB was in use.
  */
 

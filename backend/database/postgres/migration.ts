@@ -40,15 +40,15 @@ const LOCK_NOTE_MS = 30_000
 const LOCK_TIMEOUT_MS = 300
 
 /**
- * The maximum pause between two attempts of work that other transactions block, before the pause is varied at random by
- * up to half. These transactions continue during the pause.
+ * The maximum pause before work that another transaction has blocked is attempted again. The actual pause is up to half
+ * shorter or longer, at random.
  */
 const RETRY_PAUSE_MS_MAX = 5000
 
 /**
  * Returns the names of the migrations that it applied. If `options.mayMigrate` is false, applies none, and throws if a
- * migration is pending. Backends that start together migrate one after the other: all but the first find nothing to do.
- * PostgreSQL shows `name` to its operators as the name of the session.
+ * migration is pending. If several backends start together, the first one applies the migrations, and the others wait
+ * and find none to apply. `name` is the `application_name` of the connection.
  */
 export async function migrateServer(
   url: string,
@@ -74,7 +74,7 @@ export async function migrateServer(
         { cause: lost },
       )
     })
-    // PostgreSQL's query planner has no statistics on new indexes and filled tables yet.
+    // PostgreSQL's query planner has no statistics on new indexes and backfilled columns yet.
     if (migrated.length > 0) await client.query('analyze')
     return migrated
   } finally {
@@ -144,8 +144,8 @@ async function transact<T>(
 }
 
 /**
- * Retries work that was aborted because of a lock of another transaction, or a deadlock with one. The migration may
- * wait, but calls may not wait for the migration.
+ * Retries work that was aborted because of a lock of another transaction, or a deadlock with one. The
+ * migration gives way, so that it hardly delays calls.
  */
 async function retryWhileLocked<T>(
   progress: MigrationProgress,

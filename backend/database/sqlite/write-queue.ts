@@ -238,9 +238,8 @@ export class WriteQueue {
 
   /**
    * Removes and returns the next job; undefined if there is none or `isAccepted` rejects it. `before` is the last job
-   * of the group so far. Its caller gets no response before the returned job has ended and the group is committed. If
-   * the returned job belonged to another account and were slow, this account would therefore delay the other one: a job
-   * that is probably slow is not returned then.
+   * of the group so far. The caller of `before` gets a response only after the returned job has ended and the group is
+   * committed. So that no account delays another one, a job of another account is not returned if it is probably slow.
    */
   #takeOne(
     before: QueuedJob | undefined,

@@ -31,8 +31,8 @@ export async function initialChasing(
       workingTime,
       // Invoices that were due before this date are not chased.
       chaseFrom,
-      // Even if a safety rail blocks the debtor now, a new invoice does not show this: the planner shows a refusal of
-      // the debtor only on invoices about which the message log contains a blocked message.
+      // Even if a safety rail blocks all messages to the debtor now, the fields of a new invoice do not show this: the
+      // planner sets the reason only when it logs a blocked message about the invoice.
       refusal: undefined,
       lastSentOn: lastSentAt === null ? null : workingTime.dayOf(new Date(lastSentAt)),
       // Only the chasing fields are needed. With `true`, the planner does not plan the first message of the invoice.
@@ -42,7 +42,8 @@ export async function initialChasing(
     now,
   )
   const fields = plan.invoices.get(id) ?? NOT_YET_CHASED
-  // With `isCovered`, the plan would treat a stage that is due as already logged, and the planner would never log it.
+  // `planDebtor` does not receive `isCovered`. Otherwise, if a stage is due, it would return the fields of an invoice
+  // whose block has been logged, and the planner would never log the block.
   const isCovered =
     fields.chasing_next_action_at !== null && (await coversNewInvoice(reader, debtor.id, invoice))
   return isCovered ? { ...fields, chasing_blocked_reason: CREDIT_ON_ACCOUNT.reason } : fields

@@ -30,7 +30,7 @@ import { renderPaymentTable } from './payment-table.ts'
 
 /** The largest number of payments, and of messages, that the page shows. */
 export const SHOWN_MAX = 50
-/** The largest number of actions that the page shows. */
+/** The largest number of audit entries that the page shows. */
 export const HISTORY_MAX = 100
 
 /** Each list contains at most one row more than the page shows. This row tells the page that the list is longer. */

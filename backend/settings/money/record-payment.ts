@@ -131,7 +131,7 @@ async function loadDebtor(reader: Reader, request: SessionRequest): Promise<Load
   }
 }
 
-/** Adds the invoice from whose page the form was opened if it is written off: it is not open, but can still be paid. */
+/** If the form was opened for a written-off invoice, adds this invoice: it is not open, but can still be paid. */
 function withWrittenOff(
   open: readonly InvoiceRowWithOptionalLines[],
   invoice: InvoiceRow | undefined,

@@ -53,7 +53,7 @@ export function renderPaymentDetails(frame: Frame, view: PaymentDetailsView): Ht
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, awaitingApproval)}
 <p class="lead">Every reminder shows the payment link of the invoice, if it has one, and the details that an Admin enters here
-for its currency. If they change, reminders that wait for approval are rewritten, and approved reminders need
+for its currency. If these details change, reminders that wait for approval are rewritten, and approved reminders need
 approval again.</p>
 ${renderMissingPaymentDetails(currenciesWithoutDetails, isAdmin)}
 ${

@@ -36,7 +36,7 @@ export interface SettingsDeps {
    * no notice is mailed.
    */
   readonly noticeRouteOf?: MailServices['noticeRouteOf'] | undefined
-  /** If it is undefined, the service has no host name, and passkeys cannot be used. */
+  /** Undefined if the service has no host name. Passkeys then cannot be used. */
   readonly relyingParty: RelyingParty | undefined
   /** Encrypts the secrets of authenticator apps. */
   readonly secondFactorCipher: SecretCipher

@@ -18,7 +18,7 @@ const CONTENT_SECURITY_POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ')
 
-/** The documentation and the pages that mails link to get only these: they have their own content security policies. */
+/** The headers of all pages. The pages below `/docs` and `/mail` set their own content security policies. */
 const COMMON_HEADERS: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
