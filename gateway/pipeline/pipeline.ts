@@ -212,7 +212,7 @@ function createDecideAndForward(
         const reason = fieldValue(response.headers, PRINCIPAL_REJECTION_HEADER)
         if (reason === undefined) {
           call.hasBackendResponse = true
-          return toClient(head, response)
+          return toClient(request, response)
         }
         if (reason === 'revision_changed') changes++
         else rejections++

@@ -4,13 +4,13 @@
  */
 import type { Operation } from '../../shared/contract/contract.ts'
 import { CLIENT_ADDRESS_HEADER, PRINCIPAL_HEADER } from '../../shared/contract/principal.ts'
-import { Problem } from '../../shared/contract/problem.ts'
 import { type Trace, traceHeaders } from '../../shared/process/trace.ts'
 import type { Response } from '../downstream/response.ts'
 import { fieldValue } from '../http1/fields.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 import type { KnownKey } from '../keys/look-up.ts'
 import type { UpstreamRequest, UpstreamResponse } from '../upstream/attempt.ts'
+import { lostResponse } from '../upstream/lost-response.ts'
 import { headersForClient } from '../upstream/response-headers.ts'
 
 /** The client's request headers that are forwarded to the backend. */
@@ -61,17 +61,14 @@ export function toUpstream(
 }
 
 /** Must not be called for a response that rejects the principal. Throws `Problem` 502 for any other 401. */
-export function toClient(head: RequestHead, response: UpstreamResponse): Response {
+export function toClient(request: UpstreamRequest, response: UpstreamResponse): Response {
   const { status, headers, body } = response
   // This 401 is a fault of the backend, and says nothing about the client's key.
   if (status === 401) {
-    throw new Problem(
-      'bad_gateway',
-      'The response cannot be used. Whether the request was carried out is unknown; retry with the same Idempotency-Key.',
-    )
+    throw lostResponse('bad_gateway', 'The response cannot be used.', request)
   }
   const forwarded = headersForClient(headers)
-  const hasNoBody = head.method === 'HEAD' || status === 204 || status === 304
+  const hasNoBody = request.method === 'HEAD' || status === 204 || status === 304
   if (!hasNoBody) return { status, headers: forwarded, body }
   const length = fieldValue(headers, 'content-length')
   // RFC 9110, section 8.6: a 204 has no length.

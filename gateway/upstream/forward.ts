@@ -3,7 +3,7 @@
  * is retried once if a retry is safe and the retry budget allows it. If the call fails, its problem says whether a
  * backend may have processed the call.
  */
-import { Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
+import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import type { Abort } from '../call/abort.ts'
@@ -19,6 +19,7 @@ import {
 } from './attempt.ts'
 import type { Backend, Backends } from './backends.ts'
 import { isMoved, isUnreachable, sendWithFailover } from './failover.ts'
+import { lostResponse } from './lost-response.ts'
 
 /** How long an admitted call may wait for a connection, at one backend or at several in succession. */
 const QUEUE_TIMEOUT_MS = 5_000
@@ -112,7 +113,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
     } catch (error) {
       if (!(error instanceof AttemptFailed)) throw error
       // The effect of the first attempt is unknown, even if the second one sent nothing.
-      throw problemOf(retriedFailure?.progress === 'sent' ? retriedFailure : error)
+      throw problemOf(retriedFailure?.progress === 'sent' ? retriedFailure : error, request)
     }
   }
 
@@ -169,20 +170,14 @@ function kindOf(failure: AttemptFailed, { reason }: Abort): FailureKind {
   return failure.progress === 'response_begun' ? 'broken' : 'lost'
 }
 
-function problemOf({ progress, exceededLimit, cause }: AttemptFailed): Problem {
+function problemOf(
+  { progress, exceededLimit, cause }: AttemptFailed,
+  request: UpstreamRequest,
+): Problem {
   if (progress === 'nothing_sent') {
     return temporarilyUnavailable('Nothing was done. Try again in a second.', { cause })
   }
-  if (exceededLimit === 'deadline') {
-    return new Problem(
-      'gateway_timeout',
-      'The response took too long. Whether the request was carried out is unknown; retry with the same Idempotency-Key.',
-      { cause },
-    )
-  }
-  return new Problem(
-    'bad_gateway',
-    'The response was lost. Whether the request was carried out is unknown; retry with the same Idempotency-Key.',
-    { cause },
-  )
+  return exceededLimit === 'deadline'
+    ? lostResponse('gateway_timeout', 'The response took too long.', request, cause)
+    : lostResponse('bad_gateway', 'The response was lost.', request, cause)
 }

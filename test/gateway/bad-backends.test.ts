@@ -48,6 +48,18 @@ for (const [what, behavior, status, sent] of FAULTS) {
         t.equal(json.status, status, 'the body is a problem')
         t.equal(json.request_id, headers['x-request-id'])
       }
+      // Regression: a client was advised to retry with its `Idempotency-Key` even if it had sent none.
+      if (status === 502 || status === 504) {
+        matches(t, responses, [
+          { json: { detail: /Try again in a second\.$/ } },
+          { json: { detail: /unknown; retry with the same Idempotency-Key\.$/ } },
+          {
+            json: {
+              detail: /unknown; check this before a retry, because it had no Idempotency-Key\.$/,
+            },
+          },
+        ])
+      }
       backend.setBehavior(send(RAW_OK))
       const after = Array.from({ length: 2 * CONNECTIONS }, () =>
         call(`${gateway.url}/api/v1/debtors`, READ),
