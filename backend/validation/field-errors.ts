@@ -24,11 +24,11 @@ export function fieldErrorsProblem(
   const listed = errors
     .slice(0, LISTED_MAX)
     .map((error) => ({ ...error, detail: `${error.detail}.` }))
-  const range = listed.length < errors.length ? `the first ${listed.length}` : 'all'
+  const listedWords = listed.length < errors.length ? `The first ${listed.length}` : 'They'
   const detail =
     errors.length === 1 && first !== undefined
       ? `At ${first.pointer}: ${first.detail}.`
-      : `${errors.length} fields are wrong. The list errors contains ${range} of them.`
+      : `${errors.length} fields are wrong. ${listedWords} are listed in errors.`
   if (first !== undefined && errors.every(({ code }) => code === first.code)) {
     if (isProblemCode(first.code)) {
       return new Problem(first.code, detail, { members: { errors: listed, ...members } })

@@ -58,19 +58,19 @@ export function createPreviews(): Previews {
     // Moves the key to the end, because the loop removes the first keys.
     computations.delete(key)
     computations.set(key, computation)
+    const remove = () => {
+      if (computations.get(key) === computation) computations.delete(key)
+    }
     for (const oldest of computations.keys()) {
       if (computations.size <= CACHED_MAX) break
       computations.delete(oldest)
     }
-    preview.then(
-      (result) => {
-        computation.result = result
-        computation.previous = undefined
-        const isSlow = performance.now() - startedAtMs >= SLOW_MS
-        if (!isSlow && computations.get(key) === computation) computations.delete(key)
-      },
-      () => computations.delete(key),
-    )
+    preview.then((result) => {
+      computation.result = result
+      computation.previous = undefined
+      const isSlow = performance.now() - startedAtMs >= SLOW_MS
+      if (!isSlow) remove()
+    }, remove)
     return computation
   }
 

@@ -181,7 +181,7 @@ t.test('of more than 1,000 invalid fields, the response names the first 1,000', 
   const testAccount = await openTestAccount(t)
   const fields = Object.fromEntries(Array.from({ length: 1001 }, (_, n) => [`f${n}`, n]))
   const { json } = await testAccount.post(DEBTORS, { name: 'X', ...fields })
-  t.equal(json['detail'], '1001 fields are wrong. The list errors contains the first 1000 of them.')
+  t.equal(json['detail'], '1001 fields are wrong. The first 1000 are listed in errors.')
   t.equal((json['errors'] as unknown[]).length, 1000)
 })
 

@@ -303,7 +303,7 @@ t.test('a rejection is explained, with exit code 1', async (t) => {
 })
 
 t.test('each wrong value of several is explained', async (t) => {
-  // Regression: the error was "3 fields are wrong. The list errors contains all of them.", without a list.
+  // Regression: the error was "3 fields are wrong. They are listed in errors.", without a list.
   const { json, run } = await prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   matches(t, await run('reminders', 'schedule', '--account', id, '--ladder', '5,4,3,2'), {

@@ -39,6 +39,25 @@ t.test('a failed computation is repeated at the next request', async (t) => {
   t.strictSame(await previews.get('a', NOW, WAIT_MS, async () => []), currentAt(NOW))
 })
 
+// Regression: the newer computation was forgotten, so the next request computed the preview once more.
+t.test('a computation that fails after it was replaced leaves the newer one', async (t) => {
+  const previews = createPreviews()
+  const running: PromiseWithResolvers<readonly never[]>[] = []
+  const compute = () => {
+    const computation = Promise.withResolvers<readonly never[]>()
+    running.push(computation)
+    return computation.promise
+  }
+  const first = previews.get('a', NOW, WAIT_MS, compute)
+  // Four other previews displace the first one.
+  for (const key of ['b', 'c', 'd', 'e']) await previews.get(key, NOW, 1, compute)
+  await previews.get('a', NOW, 1, compute)
+  running[0]?.reject(new Error('the database is unavailable'))
+  await rejectsWith(t, first, { message: 'the database is unavailable' })
+  await previews.get('a', NOW, 1, compute)
+  t.equal(running.length, 6, 'the newer computation is shared')
+})
+
 t.test('while an outdated preview is computed again, it is still known', async (t) => {
   // Only a slow preview is cached.
   const previews = createPreviews()
