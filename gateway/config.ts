@@ -126,7 +126,7 @@ export const GATEWAY_SETTINGS = {
     { min: 0, max: 10, fallback: '0' },
   ),
   SETTINGS_PAGES: oneOf(
-    'Whether this gateway serves /settings and /docs. It always serves /mail/inbound, and the pages that links in reminders lead to.',
+    'Whether this gateway serves /settings and /docs. It always serves /mail/inbound, and the pages to which links in reminders lead.',
     ['on', 'off'],
     {
       fallback: 'on',

@@ -4,7 +4,7 @@ import { type ContractDocument, listOf, type Members, membersOf, textOf } from '
 import { renderMarkdown } from './markup/markdown.ts'
 
 /**
- * Whether a named schema has its own section in the reference. Objects with named fields and enumerations have one,
+ * Whether a named schema has its own section in the reference. Enumerations and objects with named fields have one,
  * unless their name begins with `Nullable`: such a schema is shown like an unnamed schema.
  */
 export function hasSection(document: ContractDocument, name: string): boolean {

@@ -1,6 +1,6 @@
 /**
- * The tables of an export: all tables with data of accounts, without columns that are secret or internal. A
- * test fails for a table that is neither listed here nor in `NOT_EXPORTED`.
+ * The tables of an export, and their columns that are withheld because they are secret or internal. A test fails for a
+ * table that is listed neither in `EXPORTED_TABLES` nor in `NOT_EXPORTED`.
  */
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { DERIVED_TABLES } from '../database/shape.ts'

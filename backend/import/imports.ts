@@ -48,10 +48,9 @@ interface ImportEntry {
 }
 
 /**
- * Whether the records that remain belong to an import that has an entry already: the last entry has the same actor and
- * file, and the number of records that the import has stored, plus the number that remain, is at most the sum of the
- * counts in all its entries. Scripts
- * choose the id of an import, and could therefore send another file with the same id.
+ * Whether the entries of the import already count the records that remain, so that no other entry is needed. This is
+ * the case if the last entry has the same actor and file, and if the stored and the remaining records together are at
+ * most as many as the entries count. Scripts choose the id of an import, and could use it again for another file.
  */
 async function isContinued(
   tx: Transaction,

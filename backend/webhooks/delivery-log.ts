@@ -160,7 +160,7 @@ const BATCH_MAX = 200
 
 export interface Redelivered {
   readonly count: number
-  /** Whether `isTimeOver` returned true before a read found no more failed deliveries. */
+  /** Whether failed deliveries may remain, because `isTimeOver` returned true. */
   readonly hasMore: boolean
 }
 

@@ -69,7 +69,7 @@ const SOCKET_OPTIONS = { allowHalfOpen: true, noDelay: true }
 export interface ListenerOptions extends CallServerOptions {
   /** The longest time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** How long a client may take to receive a part of a response, from when the part is buffered. */
+  /** See `ResponseWriterOptions.timeoutMs`. */
   readonly responseTimeoutMs: number
   /** The minimum average rate of a body, in bytes per second. */
   readonly bodyRateMin: number

@@ -144,8 +144,8 @@ async function transact<T>(
 }
 
 /**
- * Retries work that was aborted because of a lock of another transaction, or a deadlock with one. The
- * migration gives way, so that it hardly delays calls.
+ * Retries work that was aborted because of a lock of another transaction, or a deadlock with one. The migration gives
+ * way, so that it hardly delays calls.
  */
 async function retryWhileLocked<T>(
   progress: MigrationProgress,

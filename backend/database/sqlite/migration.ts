@@ -7,9 +7,9 @@ import { SqliteConnection } from './connection.ts'
 import { kyselyOnConnection } from './kysely.ts'
 
 /**
- * Migrates the file, and returns the names of the applied migrations. If `options.mayMigrate` is false, throws if the
- * file lacks a migration. The write queue requires the current schema and is therefore opened later, so this function
- * opens its own connection.
+ * Migrates the file, and returns the names of the applied migrations. If `options.mayMigrate` is false, applies none,
+ * and throws if the file lacks a migration. The write queue requires the current schema and is therefore opened later,
+ * so this function opens its own connection.
  *
  * Another process may record payments during the migration. A backfill blocks payments only briefly, because it changes
  * rows in batches. Building an index blocks payments for a second or two if the table has a million rows.

@@ -2,6 +2,7 @@
  * The queue of the single writer, in which the accounts take turns. Jobs that wait at the same time are committed
  * together as a group, so that they share the cost of a write to disk. Consecutive jobs of different debtors run at the
  * same time (writer.ts), all other jobs one after another.
+ *
  * A job that throws undoes only its own writes. An error that ends the whole transaction of SQLite rejects every job
  * of the group with 503, or with 504 if the outcome of the COMMIT is unknown. No job of a group is settled before the
  * COMMIT, not even a rejected one, because the reason for the rejection may depend on a write of the group.
@@ -100,7 +101,7 @@ export class WriteQueue {
     this.#waitMsMax = waitMsMax
   }
 
-  /** The reason for which the last group was lost; undefined once a group was committed again. */
+  /** The reason why the last group was lost; undefined if it was committed. */
   get fault(): Error | undefined {
     return this.#fault
   }

@@ -132,7 +132,8 @@ export function composeReminder({
 }
 
 /**
- * Returns the variables of the wording that depend on the invoices. `overdue` is about the invoice that was due first.
+ * Returns the variables of the wording that depend on the invoices. `due_date` and `overdue` are about the invoice that
+ * was due first.
  */
 function invoiceVariablesOf(
   invoices: readonly ReminderInvoice[],

@@ -95,7 +95,7 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
   })
 }
 
-export interface Round {
+export interface RoundResult {
   /** Whether the mail server is unavailable. */
   readonly isUnavailable: boolean
   readonly mayHaveMoreDue: boolean
@@ -113,7 +113,7 @@ export async function sendRound(
   deps: SendDeps,
   concurrency: number,
   { accountId, signal }: RoundOptions = {},
-): Promise<Round> {
+): Promise<RoundResult> {
   const ids = await REMINDER_LEASES.findDue(deps.database.read, deps.clock(), {
     limit: DUE_MAX,
     ...(accountId !== undefined && { where: { account_id: accountId } }),

@@ -50,7 +50,7 @@ ${
     ? html`<div class="card empty"><p><strong>No reminder waits for approval.</strong></p></div>`
     : html`<ul class="messages">${approvals.map((approval) => renderApprovalCard(approval, view))}</ul>`
 }
-${awaitingApproval > approvals.length && approvals.length > 0 && html`<p class="hint">${awaitingApproval} reminders wait for approval, the oldest first.</p>`}
+${awaitingApproval > approvals.length && approvals.length > 0 && html`<p class="hint">${awaitingApproval} reminders wait for approval. The oldest are shown first.</p>`}
 ${next !== null && renderNext(PATH, { limit, cursor: next }, 'More')}
 ${decided.length > 0 && renderDecided(view)}`
   return renderPage(frame, { title: 'Approvals', section: '/settings/reminders', main })

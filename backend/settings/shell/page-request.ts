@@ -31,10 +31,7 @@ export interface SettingsDeps {
   readonly invitationCodes?: MailedCodes | undefined
   /** If it is absent, passwords cannot be reset by mail. */
   readonly resetCodes?: MailedCodes | undefined
-  /**
-   * Returns whether a notice to the address would be sent, written to a file, dropped or kept waiting. If it is absent,
-   * no notice is mailed.
-   */
+  /** Returns what would happen to a notice to this address. If it is absent, no notice is mailed. */
   readonly noticeRouteOf?: MailServices['noticeRouteOf'] | undefined
   /** Undefined if the service has no host name. Passkeys then cannot be used. */
   readonly relyingParty: RelyingParty | undefined

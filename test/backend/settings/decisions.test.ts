@@ -173,7 +173,7 @@ t.test('the approval queue has pages, the oldest reminders first', async (t) => 
   t.strictSame(first, { ids: all.ids.slice(0, 2), next: all.ids[1] })
   t.strictSame(await read(`limit=2&cursor=${first.next}`), { ids: all.ids.slice(2), next: null })
   const page = await ada.page('/settings/approvals?limit=2')
-  matches(t, page.text, containing('3 reminders wait for approval, the oldest first.'))
+  matches(t, page.text, containing('3 reminders wait for approval. The oldest are shown first.'))
   matches(t, page.text, containing(`/settings/approvals?limit=2&amp;cursor=${first.next}`))
   t.equal((await ada.get('/settings/approvals?cursor=msg_1')).status, 400)
 })
