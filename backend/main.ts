@@ -36,7 +36,9 @@ const RENDER_DOCS_AFTER_MS = 30_000
 function describeDirectUrl(url: string | undefined, databaseUrl: string): string[] {
   if (url === undefined || !isPostgres(databaseUrl)) return []
   if (!isPostgres(url)) throw new SettingsError(['DATABASE_DIRECT_URL must be postgres://…'])
-  return [`Migrations and exports use ${describeDatabase(url, 'DATABASE_DIRECT_URL')}.`]
+  return [
+    `Migrations, exports, notifications and polls use ${describeDatabase(url, 'DATABASE_DIRECT_URL')}.`,
+  ]
 }
 
 await runProcess({

@@ -183,8 +183,8 @@ function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDeta
 }
 
 /**
- * Returns the number in upper case and without spaces; undefined if it is invalid. A number that looks like an IBAN
- * must have correct check digits, also if it was copied with hyphens or with the word IBAN.
+ * Returns the number in upper case and without spaces; undefined if it is invalid. If it looks like an IBAN, its check
+ * digits must be correct, and hyphens and the word IBAN before the number are removed.
  */
 function parseAccountNumber(entered: string): string | undefined {
   const number = entered.toUpperCase().replace(/\s/g, '')

@@ -1,4 +1,4 @@
-/** The caller of an operation: the key and its account, as authentication read them. */
+/** The caller of an operation: the key and its account, as they were when the call was authenticated. */
 
 import { isReadOnly } from '../accounts/accounts.ts'
 import { effectiveScopes, readScopes, type Scope } from '../accounts/scopes.ts'

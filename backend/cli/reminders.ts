@@ -89,7 +89,7 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders approvals',
     summary:
-      'List the firm and final reminders that wait for approval, with their text: the oldest 200.',
+      'List the oldest 200 firm and final reminders that wait for approval, with their text.',
     arguments: [],
     options: { account: ACCOUNT },
     async run({ account: id }, context) {

@@ -52,7 +52,7 @@ export interface LedgerInvoice {
 }
 
 export interface Ledger {
-  /** The header of the column of each field that the file has. */
+  /** For each field that the file contains, the header of its column. */
   readonly headers: ColumnHeaders
   /** The customers by external id. */
   readonly customers: ReadonlyMap<string, LedgerCustomer>

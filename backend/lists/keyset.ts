@@ -221,7 +221,7 @@ export function withImpliedBounds<F extends AnyTimeFilters>(filters: F, sort: st
   return filters
 }
 
-/** The clocks of two backends differ by less than this, and a clock is set back by less than this. */
+/** We assume that the clocks of two backends differ by less than this, and that clocks are set back by less. */
 export const CLOCK_MARGIN_MS = 86_400_000
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Searches payments for Settings by customer, invoice, reference, amount, date and status. The results of a search by
- * reference are sorted by reference, those of any other search by creation, newest first.
+ * The search of Settings for payments, by customer, invoice, reference, amount, date and status. The results of a
+ * search by reference are sorted by reference, those of any other search by creation, newest first.
  */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'

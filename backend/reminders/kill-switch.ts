@@ -20,7 +20,7 @@ import { recordEvent } from '../events/events.ts'
 export const INSTALLATION = 'installation'
 
 export interface KillSwitch {
-  /** What the switch stops. The column `scope` has other values (see `INSTALLATION`). */
+  /** Whose reminders the switch stops. For an account, the column `scope` contains the account's id instead. */
   readonly scope: 'account' | 'installation'
   /** Null for the installation's switch. */
   readonly accountId: string | null
@@ -84,7 +84,7 @@ export async function setKillSwitch(
 ): Promise<KillSwitch> {
   const checkedReason = change.reason === undefined ? undefined : checkReason(change.reason)
   const reason = change.on ? (checkedReason ?? null) : null
-  // This lock waits for send checks in progress, which have shared locks. Later send checks see the change.
+  // This lock waits for send checks in progress, which hold shared locks. Later send checks see the change.
   if (accountId === null) await tx.selectFrom('accounts').select('id').forNoKeyUpdate().execute()
   else await lockAccount(tx, accountId)
   const rowScope = accountId ?? INSTALLATION

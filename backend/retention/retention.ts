@@ -58,7 +58,8 @@ const RULES: readonly RetentionRule[] = [
   ruleByAge('login_guesses', { key: ['subject'], ageColumn: 'window_ends_at', keptMs: 0 }),
   // The audit log still records the invitation.
   ruleByAge('invitations', { key: ['id'], ageColumn: 'expires_at', keptMs: 30 * DAY_MS }),
-  // A form can be submitted only during the session that showed it, and no session lasts a day.
+  // After a day, the session in which the form was opened has ended. A repeated submission then issues no key: the form
+  // is shown again, so that the user checks it.
   ruleByAge('key_submissions', { key: ['submission'], ageColumn: 'created_at', keptMs: DAY_MS }),
   // This rule comes before the rule for notices, because rows of the outbox reference notices.
   ruleByAge('mail_outbox', { key: ['id'], ageColumn: 'created_at', keptMs: 60 * DAY_MS }),

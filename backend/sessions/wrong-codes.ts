@@ -1,7 +1,7 @@
 /**
- * Records wrong codes in the second step of a login, and notifies the user by mail of several within 24 hours. The
- * second step follows the right password. So if the user did not enter these codes, another person knows the password,
- * and could find the right code in months of guessing.
+ * Records wrong codes in the second step of a login, and notifies the user by mail if there are several within 24
+ * hours. Only a person who has entered the right password reaches the second step. So if the user did not enter these
+ * codes, another person knows the password, and could find the right code in months of guessing.
  */
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { Transaction, UserRow } from '../database/tables.ts'

@@ -2,6 +2,9 @@
  * The body of `POST /internal/usage`, a signed request. A gateway reports the calls to which it responded itself, and
  * the rate-limit windows that have changed. It numbers its reports, and sends a report again, unchanged, until a
  * backend accepts or rejects it; the backends apply each report once.
+ *
+ * A call is included in `refused` and `errors` only if its key was found and the rate limit was applied, or if the key
+ * does not allow the client's address.
  */
 
 export interface UsageReport {
@@ -10,8 +13,7 @@ export interface UsageReport {
   /** The number of this report: 1 for the first, increased by one for each further report. */
   readonly batch: number
   /**
-   * Calls to which the gateway itself responded, and which no backend has counted: rejected calls, and OPTIONS. A call
-   * is included if its key was found and the rate limit was applied, or if the key does not allow the client's address.
+   * Calls to which the gateway itself responded, and which no backend can have counted: rejected calls, and OPTIONS.
    */
   readonly refused: readonly RefusedCalls[]
   /** How often the gateway itself responded with each problem code, also to calls that a backend had received. */

@@ -44,8 +44,8 @@ export class PostgresWriters {
   }
 
   /**
-   * Rejects if no connection is free within `waitMsMax`, or if a new connection cannot be opened. If the reason is that
-   * the server accepts no more connections, waits for an open connection to become free, unless none is open.
+   * Rejects if no connection is free within `waitMsMax`, or if a new connection cannot be opened. If the database
+   * accepts no more connections but at least one is open, waits for an open connection instead of rejecting.
    */
   connect(accountId: AccountId, waitMsMax: number): Promise<Writer> {
     return new Promise((resolve, reject) => {

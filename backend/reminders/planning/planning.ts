@@ -49,7 +49,7 @@ export async function planDebtors(
 
 /**
  * Plans new messages about the invoices of the cancelled messages, except `excludedInvoiceIds`. The caller must
- * already have locked the debtor. The row is read again, because the caller may have changed the debtor after that.
+ * have locked the debtor. The debtor is read again, because the caller may have changed it after locking it.
  */
 export async function replanInvoices(
   tx: Transaction,

@@ -106,7 +106,8 @@ export const newInvoicePages: readonly SessionPage[] = [
       return { status: 201, ...response }
     },
     async rerender(request, problem, { database }) {
-      // In the form, people can correct invalid and duplicate values, but not a missing or reused idempotency key.
+      // In the form, a person can correct invalid and duplicate values. Any other problem, such as a reused idempotency
+      // key, gets an error page.
       if (![409, 422].includes(problem.status) || problem.code.startsWith('idempotency')) {
         return undefined
       }

@@ -31,7 +31,7 @@ const WORDS = {
   old_invoices_chased: 'Reminders about the old invoices are sent in business hours.',
   customer_archived: 'Customer archived. No more reminders are sent.',
   customer_restored: 'Customer restored. Reminders continue from where they stopped.',
-  customer_cleared: 'Confirmed. Mail can again be sent to all customers with this address.',
+  customer_cleared: 'Confirmed. All customers with this address can receive mail again.',
   customer_schedule: 'The customer’s schedule was changed.',
   invoice_finalised: 'Invoice finalized. The customer now owes it.',
   invoice_voided: 'The invoice is void.',
