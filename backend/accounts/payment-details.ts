@@ -184,7 +184,7 @@ function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDeta
 
 /**
  * Returns the number in upper case and without spaces; undefined if it is invalid. If it looks like an IBAN, its check
- * digits must be correct, and hyphens and the word IBAN before the number are removed.
+ * digits must be correct; all hyphens and the word IBAN at the beginning are removed.
  */
 function parseAccountNumber(entered: string): string | undefined {
   const number = entered.toUpperCase().replace(/\s/g, '')

@@ -20,7 +20,10 @@ export interface Page extends PageVariant {
 export interface PageVariant {
   readonly sort: string
   readonly direction: 'asc' | 'desc'
-  /** The maximum number of rows to read: one more than are shown, to detect whether there is a next page. */
+  /**
+   * The maximum number of rows to read. Most lists read one row more than they show, to detect whether there is a next
+   * page.
+   */
   readonly rowsMax: number
   /** Makes the database find rows by a filter and sort them, see `ignoreSortIndexIfFiltered`. */
   readonly ignoresSortIndex?: true
@@ -221,7 +224,7 @@ export function withImpliedBounds<F extends AnyTimeFilters>(filters: F, sort: st
   return filters
 }
 
-/** We assume that the clocks of two backends differ by less than this, and that clocks are set back by less. */
+/** We assume that the clocks of two backends differ by less than this, and that no clock is set back by more. */
 export const CLOCK_MARGIN_MS = 86_400_000
 
 /**

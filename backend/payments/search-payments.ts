@@ -1,6 +1,6 @@
 /**
- * The search of Settings for payments, by customer, invoice, reference, amount, date and status. The results of a
- * search by reference are sorted by reference, those of any other search by creation, newest first.
+ * Searches payments, for the pages of Settings. The filters are customer, invoice, reference, amount, date and status.
+ * The results of a search by reference are sorted by reference, those of any other search by creation, newest first.
  */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'

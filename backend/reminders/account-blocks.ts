@@ -107,8 +107,8 @@ async function changeSettingsRow(
 }
 
 /**
- * Schedules planning of all debtors of the accounts that have `replan_after`, because their block has ended, or their
- * time zone or chasing settings have changed.
+ * Schedules planning of all debtors of the accounts in which `replan_after` is set. It is set when a block has ended,
+ * or when the time zone or the chasing settings of the account have changed.
  */
 export async function scheduleDebtorsOfChangedAccounts(
   database: Database,

@@ -1,4 +1,4 @@
-/** Finds out whether the mail server accepted the last reminder about an invoice. */
+/** Detects that it is unknown whether the mail server accepted the last reminder about an invoice. */
 import type { Reader } from '../database/database.ts'
 import type { MessageStatus } from '../database/tables.ts'
 import { readFacts } from './planning/facts.ts'
@@ -9,8 +9,8 @@ const OUTCOME_KNOWN: readonly MessageStatus[] = ['sent', 'delivered', 'bounced']
 
 /**
  * Returns the stage of the invoice's last reminder if it is unknown whether the mail server accepted this reminder;
- * otherwise undefined. In the unknown case, `chasing_last_message_at` is the time of this reminder, but `chasing_stage`
- * is that of an earlier one, or null.
+ * otherwise undefined. If a stage is returned, `chasing_last_message_at` is the time of this reminder, but
+ * `chasing_stage` is the stage of an earlier reminder, or null.
  */
 export async function findStageWithUnknownOutcome(
   reader: Reader,

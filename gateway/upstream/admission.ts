@@ -16,7 +16,7 @@ const BURST_MS = 100
 /** The maximum number of calls ahead of a queued call in a burst, which bounds the memory of the queue. */
 const BURST_MAX = 1_000
 /**
- * A burst of few calls may last longer and its calls may wait longer, because the backends may be slow, or
+ * A burst of few calls is allowed to last longer, and its calls to wait longer, because the backends may be slow, or
  * their speed may not be known yet.
  */
 const SMALL_BURST_MS = 500

@@ -44,8 +44,8 @@ export class PostgresWriters {
   }
 
   /**
-   * Rejects if no connection is free within `waitMsMax`, or if a new connection cannot be opened. If the database
-   * accepts no more connections but at least one is open, waits for an open connection instead of rejecting.
+   * Rejects if no connection is free within `waitMsMax`, or if a new connection cannot be opened. But if the
+   * database accepts no more connections and at least one is open, waits until an open connection becomes free.
    */
   connect(accountId: AccountId, waitMsMax: number): Promise<Writer> {
     return new Promise((resolve, reject) => {

@@ -71,7 +71,7 @@ const WORDS = {
   message_approved_now: 'Approved. The reminder is being sent.',
   message_rejected: 'Rejected. The reminder is not sent, and reminders about its invoices stop.',
   decision_taken_back:
-    'Decision taken back. The reminder waits for approval again, or is rewritten in business hours.',
+    'Decision taken back. If it was an approval, the reminder waits for approval again. If it was a rejection, a new reminder is written in business hours.',
   already_invited:
     'This invitation already exists, so no other link was sent. To send another link, invite the person again.',
   invitation_withdrawn: 'Invitation withdrawn.',

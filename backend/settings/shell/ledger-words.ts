@@ -159,14 +159,14 @@ export function renderDebtorState(row: DebtorRow, isOwing = true): Html {
 /** The statuses by the color of their badge; the badges of all other statuses are gray. */
 const GOOD: readonly MessageStatus[] = ['sent', 'delivered', 'approved', 'received']
 const BAD: readonly MessageStatus[] = ['bounced', 'failed']
-const HELD: readonly MessageStatus[] = ['suppressed', 'awaiting_approval']
+const WARNING: readonly MessageStatus[] = ['suppressed', 'awaiting_approval']
 
 export function renderMessageStatus({ status }: Pick<MessageRow, 'status'>): Html {
   const kind = GOOD.includes(status)
     ? ' active'
     : BAD.includes(status)
       ? ' late'
-      : HELD.includes(status)
+      : WARNING.includes(status)
         ? ' warning'
         : ''
   return html`<span class="badge${kind}">${MESSAGE_STATUS_WORDS[status]}</span>`

@@ -51,7 +51,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     }
     storeErrorFrame(request, session)
     checkRole(page, session)
-    if (lacksSecondFactor(session) && !page.allowedWithoutSecondFactor) {
+    if (lacksRequiredSecondFactor(session) && !page.allowedWithoutSecondFactor) {
       if (page.method === 'GET' && !wantsJson(request)) return { location: '/settings/two-factor' }
       return rejectWithoutSecondFactor(request, page, session)
     }
@@ -252,7 +252,7 @@ function checkRole({ adminsOnly }: SessionPage, { user }: Session): void {
   throw new Problem('admin_required', adminsOnly)
 }
 
-function lacksSecondFactor({ user, account }: Session): boolean {
+function lacksRequiredSecondFactor({ user, account }: Session): boolean {
   return account.requiresSecondFactor && user.role === 'admin' && !user.hasSecondFactor
 }
 

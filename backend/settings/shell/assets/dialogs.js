@@ -101,10 +101,7 @@ function submitInDialog(event, dialog, navigate) {
       fillDialog(dialog, content, navigate)
       dialog.querySelector('[data-focus], h1')?.focus()
     } else {
-      showFault(
-        form,
-        'There was no response. Load the page again to see whether the change was made.',
-      )
+      showFault(form, 'It is not known whether the change was made. Load the page again to check.')
     }
   })
 }
