@@ -37,7 +37,7 @@ function describeDirectUrl(url: string | undefined, databaseUrl: string): string
   if (url === undefined || !isPostgres(databaseUrl)) return []
   if (!isPostgres(url)) throw new SettingsError(['DATABASE_DIRECT_URL must be postgres://…'])
   return [
-    `Migrations, exports, notifications and polls use ${describeDatabase(url, 'DATABASE_DIRECT_URL')}.`,
+    `Migrations, exports and notifications use ${describeDatabase(url, 'DATABASE_DIRECT_URL')}.`,
   ]
 }
 
