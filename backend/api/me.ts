@@ -7,8 +7,7 @@ import { parametersOf, parseQuery } from './query.ts'
 const RATE_LIMIT_WINDOW_SECONDS = 3600
 
 /**
- * `GET /me`: the key, its account and scopes. It needs no scope and works in every account status. The member `object`
- * of the response is `probe`.
+ * `GET /me`: the key, its account and scopes. It needs no scope and works in every account status.
  */
 export const meOperation: Operation = {
   operationId: 'getMe',

@@ -110,7 +110,7 @@ async function run(args: readonly string[], environment: ProcessEnvironment): Pr
 
 type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number]
 
-/** `parseArgs` would use only the last of several values, such as of `--account A --account B`. */
+/** `parseArgs` alone would ignore A in `--account A --account B`. */
 function rejectRepeatedOptions(tokens: readonly Token[]): void {
   const given = new Set<string>()
   for (const token of tokens) {
@@ -138,8 +138,8 @@ function checkUsage(
   if (positionals.length > names.length) {
     throw new UsageError(`The command does not accept ${positionals.slice(names.length).join(' ')}`)
   }
-  // Without this check, an empty path, e.g. of an unset shell variable, would cause errors about files that were not
-  // given.
+  // Without this check, an empty path, e.g. from an unset shell variable, would cause an error that does not say which
+  // path is empty.
   const files = [
     ...names.map((name, index) => [name, name, positionals[index]] as const),
     ...Object.entries(options).map(
@@ -179,9 +179,9 @@ async function withContext<T>(
     },
     async performAction(perform) {
       const database = await context.database()
-      // Each action has the time at which it is performed, because a command may perform many actions over several
-      // minutes. With the time at which the command began, `updated_at` of the records that it changes last would be so
-      // old that clients that synchronize their copies would miss the changes.
+      // A command may perform many actions over several minutes. If each action had the time at which the command
+      // began, the last changes would have an `updated_at` in the past, and clients that synchronize by `updated_at`
+      // would miss them.
       return database.transaction((tx) =>
         perform(tx, { actor: OPERATOR, now: environment.clock() }),
       )

@@ -111,8 +111,8 @@ function renderSchedule({ ladder, holidays, chaseFrom }: ChasingSettings): strin
     ...(courtesy === null ? [] : [`courtesy: ${-courtesy} days before the due date`]),
     `friendly: ${friendly} days past due`,
     `reminder: ${reminder}`,
-    `firm:     ${firm}, once approved`,
-    `final:    ${final}, once approved`,
+    `firm:     ${firm}, after approval`,
+    `final:    ${final}, after approval`,
     `holidays: ${holidays.join(', ') || 'none'}`,
     `chased:   ${chaseFrom === null ? 'all invoices' : `invoices that fell due on ${chaseFrom} or later`}`,
   ].join('\n')

@@ -65,9 +65,9 @@ const ARRAY_LENGTH_MAX = 100
 /**
  * Compiles a statement once and runs it with different values.
  *
- * A write that returns no rows may be sent without waiting for its result: if it fails, a later statement or
- * the transaction throws its error. If a prepared write violates a constraint, the whole
- * transaction fails. Code that must catch a violation uses a write that is not prepared, which is undone by itself.
+ * A write that returns no rows may be sent without waiting for its result: if it fails, a later statement or the
+ * transaction throws its error. If a prepared write violates a constraint, the whole transaction fails. Code that must
+ * catch a violation uses a write that is not prepared: if that write fails, only the write is undone.
  *
  * `build` is called once for each kind of connection and each combination of names and array lengths, except for long
  * arrays. It receives placeholders instead of values, so it must not depend on the values.

@@ -1,4 +1,4 @@
-/** Reads a row and the rows that belong to it with one statement, so that all are of the same moment. */
+/** Lets one statement read a row and the rows that belong to it, so that it reads all of them at the same moment. */
 import { type RawBuilder, sql } from 'kysely'
 import { isPostgres } from '../database/engine.ts'
 import type { Reader } from '../database/tables.ts'

@@ -69,7 +69,7 @@ export interface NoticeDetails {
     readonly browser: string
     /** The IP address from which the person logged in. */
     readonly address: string | null
-    /** Whether the user has now received the maximum number of these notices for 24 hours, and gets no more for now. */
+    /** Whether the user gets no more of these notices for now, because this one reaches the maximum for 24 hours. */
     readonly is_last: boolean
   }
   /** Sent to a user after several wrong codes that followed the right password. `subject_id` is the user. */

@@ -235,8 +235,8 @@ async function readRequestedShares(
 }
 
 /**
- * Allocates the rest of the payment to open invoices, unless the account's setting `apply_credit` is `manual` or the
- * payment ignores this setting.
+ * Allocates the rest of the payment to open invoices, unless `keepsRestOnAccount` is set or the account's setting
+ * `apply_credit` is `manual`.
  */
 async function allocateRest(
   tx: Transaction,

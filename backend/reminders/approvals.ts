@@ -1,8 +1,8 @@
 /**
  * Firm and final reminders are sent only after a person has approved them. An approval is bound to the text, logo,
- * recipient, stage, invoices and amounts that the person saw. If any of these has changed since, or if a due date or
- * the payment details have, the send check cancels the message, and the reminder is planned again. If less is due, a
- * safety rail blocks the reminder.
+ * recipient, stage, invoices and amounts that the person saw. If less is due afterwards, a safety rail blocks the
+ * reminder. After any other change of these, or of a due date or the payment details, the send check cancels the
+ * message, and the reminder is planned again.
  */
 
 import { createHash } from 'node:crypto'

@@ -35,8 +35,8 @@ async function findFinished(read: Reader, now: Date, last?: RowKey): Promise<rea
 
 async function deleteFinished(tx: Transaction, keys: readonly RowKey[]): Promise<void> {
   const ids = keys.map(({ message_id }) => String(message_id))
-  // If a mail server has reported a transient error since the selection, the message will be sent again, which needs
-  // its plan.
+  // If a mail server has reported a transient error since the selection, the message will be sent again, so its plan
+  // is kept.
   await tx
     .deleteFrom('reminders')
     .where('message_id', 'in', ids)

@@ -142,7 +142,7 @@ export interface UsageBar {
   /** When the hour or day begins. */
   readonly at: string
   readonly succeeded: number
-  /** Responses with 4xx. The word is published in the JSON of a key; these calls are rejections. */
+  /** Responses with 4xx. The name is a part of the public JSON of a key. */
   readonly refused: number
   /** Responses with 5xx. */
   readonly failed: number

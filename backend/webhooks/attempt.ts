@@ -14,8 +14,8 @@ export interface AttemptDeps {
 }
 
 /**
- * Returns a failure of the receiver as an outcome. If it is too late to start the attempt, the error of the outcome is
- * `aborted`, as after a shutdown. Throws only if a secret of the endpoint cannot be decrypted.
+ * Returns a failure of the receiver as an outcome. If it is too late to start the attempt, sends nothing: the outcome
+ * then has the error `aborted`. Throws only if a secret of the endpoint cannot be decrypted.
  */
 export async function attemptDelivery(
   delivery: ClaimedDelivery,

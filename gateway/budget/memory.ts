@@ -1,7 +1,8 @@
 /**
  * Limits the memory for incomplete requests and for responses that clients have not received yet. When the memory is
  * used up, the gateway determines which clients use the most, and evicts those of their connections whose cost
- * (bytes × time) is high: such a connection loses the body that it is receiving, or is closed.
+ * (bytes × time) is high. An eviction rejects the body that the connection is receiving, drops the requests
+ * that follow the current one, or closes the connection.
  */
 import type { Client, Clients, PartitionName } from './clients.ts'
 

@@ -221,7 +221,7 @@ function createDecideAndForward(
           'the backend rejected the principal',
         )
         if (reason === 'key_expired') return authenticator.rejectExpired(digest)
-        // An earlier look-up may not contain the change because of which the backend rejected the principal.
+        // The look-up must begin after the rejection: an earlier one may have read the key before it changed.
         key = await addresses.confirm(digest, head, call, performance.now())
       } else if (key.lookedUpAt >= call.arrivedAt) {
         if (decision.kind === 'reject') throw decision.problem

@@ -153,7 +153,7 @@ export class CircuitBreakers {
   /** Without a partition, `outage` is the initial outage: the probe checks whether Redis can be reached at all. */
   async #probe(outage: Outage, partition?: string): Promise<void> {
     const { counterName } = outage
-    // Without this, the late error of one probe would close the connection over which the next probe
+    // Without this check, the late error of one probe would close the connection over which the next probe
     // succeeded.
     if (outage.isProbing) return
     outage.isProbing = true

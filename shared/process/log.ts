@@ -74,8 +74,8 @@ export function withoutRedaction(log: Logger): Logger {
 }
 
 /**
- * Ends the process with this exit code once the log has been written. If the reader of the log has stopped, the process
- * is killed after `FLUSH_MS_MAX`: `process.exit` would wait forever for the thread that writes the log.
+ * Ends the process with this exit code after the log has been written. If the reader of the log has stopped, the
+ * process is killed after `FLUSH_MS_MAX`: `process.exit` would wait forever for the thread that writes the log.
  */
 export function exitAfterFlush(log: Logger, code: number): void {
   setTimeout(() => process.kill(process.pid, 'SIGKILL'), FLUSH_MS_MAX)

@@ -21,8 +21,8 @@ const RECONNECT_MS = 1000
 
 export interface PostgresAnnouncementsOptions {
   /**
-   * Opens a connection for LISTEN to the server that accepts writes, because only that server sends notifications. It
-   * must not pass through a pooler, because LISTEN needs a session of its own.
+   * Opens a connection for LISTEN to the server that accepts writes, because only that server sends notifications. The
+   * connection must not pass through a pooler, because LISTEN needs a session of its own.
    */
   connect(): Promise<pg.Client>
   /** Sends a statement that notifies. Any connection may be used for it, even one through a pooler. */

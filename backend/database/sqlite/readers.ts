@@ -57,8 +57,8 @@ interface SqliteReadersOptions {
   /** Called before each read. Throws inside a transaction, which must not read through these connections. */
   readonly assertUsable?: () => void
   /**
-   * The maximum number of reads in one statement; 16 by default. All of them get their results when the last one has
-   * run. The maximum bounds how long they wait for it, and how long other reads wait for a connection.
+   * The maximum number of reads in one statement; 16 by default. Each read gets its result only when the whole
+   * statement has run, and other reads wait for the connection meanwhile. The maximum bounds both waits.
    */
   readonly readsMax?: number
 }
@@ -171,7 +171,7 @@ export class SqliteReaders implements DatabaseConnection {
     const { distinct, distinctIndexes } = distinctReads(reads.map(({ parameters }) => parameters))
     const [first = []] = distinct
     // The statement is reused for reads with the same `variant`. A statement for pages contains a subquery for each
-    // page, so this is the number of pages. Any other statement takes one list of parameters (1) or several (2).
+    // page, so its variant is the number of pages. Any other statement takes one list of parameters (1) or several (2).
     const variant = isPage ? distinct.length : Math.min(distinct.length, 2)
     const { sql: text, toRow } =
       this.#statements.get(cacheKey(sql, variant)) ??
@@ -221,8 +221,8 @@ export class SqliteReaders implements DatabaseConnection {
   }
 }
 
-function cacheKey(sql: string, count: number): string {
-  return `${count} ${sql}`
+function cacheKey(sql: string, variant: number): string {
+  return `${variant} ${sql}`
 }
 
 /**

@@ -14,7 +14,7 @@ export interface InvoiceRow {
   currency: string
   amount: number
   amount_paid: number
-  /** The sum of credits on the invoice, which is neither paid nor due. */
+  /** The sum of the credits on the invoice. This amount is neither paid nor due. */
   amount_credited: number
   /** amount − amount_paid − amount_credited; the schema rejects negative values. */
   amount_due: number

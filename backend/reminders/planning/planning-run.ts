@@ -79,9 +79,10 @@ export async function runPlanning(
 }
 
 /**
- * Returns the current time. A run may take minutes: if its beginning became `updated_at` of the invoices that are
- * planned last, clients that synchronize their copies could miss these changes. If the clock was set back during the
- * run, returns the time at which the run began: with an earlier time, a planned debtor could be selected again.
+ * Returns the current time, which becomes `updated_at` of the changed invoices. A run may take minutes: if the invoices
+ * had the time at which the run began, clients that synchronize by `updated_at` could miss the last changes. If the
+ * clock was set back during the run, returns the time at which the run began: with an earlier time, a planned debtor
+ * could be selected again.
  */
 function timeOfTransaction({ clock }: PlanningDeps, begunAt: Date): Date {
   return new Date(Math.max(clock().getTime(), begunAt.getTime()))

@@ -10,14 +10,17 @@ import { type Fields, INITIAL_VALUES } from '../shell/fields.ts'
 const QUOTED_MAX = 200
 
 /**
- * Returns the texts to store. A unit is a list of texts that belong together, such as those of a bank account. If the
- * form does not change a unit, all texts of the unit keep their stored values. A request without the field
- * `INITIAL_VALUES`, such as a JSON request, replaces all stored texts: a text that was not sent becomes empty. If the
- * form and another person have changed the same unit, its texts that the other person changed, and that differ from
- * those in the form, are conflicts. If there are conflicts, throws `validation_failed` with an error for each.
- * Otherwise, the units that the form changes get the texts of the form. After an error, the form is shown again with
- * the entered texts. Its hidden field now contains the texts that are stored now, so that sending the form again
- * replaces these.
+ * Returns the texts to store. A unit is a list of texts that belong together, such as those of a bank account.
+ *
+ * - A request without the field `INITIAL_VALUES`, such as a JSON request, replaces all stored texts: a text that was
+ *   not sent becomes empty.
+ * - Otherwise, each unit that the form changes gets the texts of the form, and all other units keep their stored texts.
+ * - If another person has changed a unit that the form changes, each text of the unit that the person changed is a
+ *   conflict, unless the form contains the same text. If there are conflicts, throws `validation_failed` with an error
+ *   for each.
+ *
+ * After the error, the form is shown again with the entered texts. `INITIAL_VALUES` is then what the other person has
+ * stored, so that the entered texts replace it if the form is sent again.
  */
 export function combineTexts<Name extends string>(
   fields: Fields,
