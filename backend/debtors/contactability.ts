@@ -83,9 +83,9 @@ export async function resubscribeAddress(
 
 /**
  * Deletes the suppression that a bounce of the debtor's current address has caused, at the request of an Admin or an
- * operator. Every debtor with this address becomes contactable, and resumes chasing if a bounce paused it. Throws
- * `not_found`, and `address_suppressed` if the recipient complained (which is permanent) or unsubscribed (which only
- * the recipient can undo).
+ * operator. Every debtor with this address becomes contactable. If a bounce paused chasing of a debtor, chasing
+ * resumes. Throws `not_found`, and `address_suppressed` if the recipient complained (which is permanent) or
+ * unsubscribed (which only the recipient can undo).
  */
 export async function clearSuppression(
   tx: Transaction,

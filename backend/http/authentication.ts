@@ -139,7 +139,7 @@ function checkScope({ key }: Caller, scope: string | undefined): void {
   if (scope === undefined || key.effectiveScopes.some((effective) => effective === scope)) return
   throw new Problem(
     'insufficient_scope',
-    `This call needs the scope ${scope}, which this key does not have. Scopes cannot be added to a key; issue a new key.`,
+    `This call needs the scope ${scope}, which this key cannot use at present.`,
     {
       members: {
         required_scope: scope,

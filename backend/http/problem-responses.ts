@@ -1,6 +1,6 @@
 /**
- * Converts every error into a response and logs it, except that a missing route gets a bare 404 and no log entry. No
- * other module converts or logs errors of requests.
+ * Converts errors of requests into responses and logs them, except that a missing route gets a bare 404 and no log
+ * entry. Problems that Settings shows in the form that was sent do not get here (`settings/shell/page-route.ts`).
  */
 import { Boom } from '@hapi/boom'
 import type { Request, ResponseToolkit, Server } from '@hapi/hapi'

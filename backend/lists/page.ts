@@ -7,7 +7,7 @@
  * The service collects no statistics on SQLite (it never runs `ANALYZE`), so SQLite often chooses the slower method.
  * `readPage` therefore scans some rows of the list and counts some matches of each filter, and continues with twice as
  * many until either the page is full or all matches of a filter are counted. In the latter case, it sorts these
- * matches. The page then takes at most about three times as long as with the faster method.
+ * matches. A page takes at most about three times as long as with the faster method.
  *
  * PostgreSQL has statistics of each column, but it assumes that matches are spread evenly over the list. If a list is
  * filtered by a time other than the one by which it is sorted, `readPage` does the same as on SQLite, but leaves the
@@ -49,8 +49,8 @@ const FIRST_SCAN_ROWS = 1000
 const COUNTED_IN_STORED_ORDER_SQLITE = 2
 
 /**
- * The number of matches that are counted for each scanned row on PostgreSQL, in any order. It is less than one, because
- * sorting a match takes longer than scanning a row.
+ * The number of matches that are counted for each scanned row on PostgreSQL, whatever the order of the scan. It is less
+ * than one, because sorting a match takes longer than scanning a row.
  */
 const COUNTED_POSTGRES = 1 / 2
 

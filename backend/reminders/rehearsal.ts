@@ -1,8 +1,8 @@
 /**
  * A rehearsal plans and sends reminders, in rounds, as if the clock showed a given date and time. It ends when a round
- * after the first plans no message, or after `ROUNDS_MAX` rounds; if the mail server is unavailable, messages remain
- * due. The backend's own planner and send worker do not run (`REHEARSAL=on`), but other rehearsals may run at the same
- * time.
+ * after the first plans no message, or after `ROUNDS_MAX` rounds. Messages remain due if the mail server is
+ * unavailable. The backend's own planner and send worker do not run (`REHEARSAL=on`), but other rehearsals may run at
+ * the same time.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { isOrphaned } from '../background/leases.ts'

@@ -12,7 +12,10 @@ import { changeMessage, REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
 import { findMessage } from '../messages/messages.ts'
 import { readFacts } from './planning/facts.ts'
 
-/** Throws `not_found`, and `approval_decided` if it is too late, e.g. because the reminder is already being sent. */
+/**
+ * Throws `not_found`, and `approval_decided` if there is no decision that can be taken back, e.g. because the reminder
+ * is already being sent.
+ */
 export async function takeBackDecision(
   tx: Transaction,
   accountId: string,

@@ -222,7 +222,8 @@ export async function checkStillAdmin(
  */
 async function requireOtherAdmin(tx: Transaction, user: UserRow): Promise<void> {
   if (user.role !== 'admin' || user.status !== 'active') return
-  // Without the lock, two Admins could be removed concurrently, each because the other remains.
+  // Without the lock, two concurrent requests could remove the last two Admins, because each would find the other
+  // Admin.
   await lockAccount(tx, user.account_id)
   const other = await tx
     .selectFrom('users')

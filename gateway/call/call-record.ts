@@ -9,7 +9,7 @@ export interface CallRecord {
   readonly address: string
   /** Undefined if the head was rejected. */
   head: RequestHead | undefined
-  /** Undefined if the call continues no trace, and the gateway exports none. */
+  /** Undefined if the head was rejected, or if the client sent no valid trace and the gateway exports no traces. */
   trace: Trace | undefined
   /** The operation of the API, or `pages`. */
   operation: Pick<Operation, 'operationId' | 'path'> | undefined

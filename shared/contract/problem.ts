@@ -1,7 +1,6 @@
 /**
  * The catalog of problems (RFC 9457) of both processes. A request is rejected with a `Problem`, which is usually
- * thrown. In each process, one module renders the problems. Clients branch on `code`, which never changes; `detail` is
- * for people and may change.
+ * thrown. Clients branch on `code`, which never changes; `detail` is for people and may change.
  */
 
 interface ProblemType {

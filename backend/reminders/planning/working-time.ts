@@ -24,9 +24,10 @@ export interface WorkingTime {
 }
 
 /**
- * Returns the debtor's own time zone, otherwise the account's. A stored time zone may be unknown after a downgrade of
- * Node.js. Only sending times depend on the debtor's time zone, so the account's then replaces it. An unknown time zone
- * of the account is an error: due dates depend on it, and `invoice.overdue` must not be sent on a wrong day.
+ * Returns the debtor's own time zone, otherwise the account's. A stored time zone may be unknown to this version of
+ * Node.js, e.g. after a downgrade. If the debtor's is unknown, the account's replaces it, because only sending times
+ * depend on the debtor's. If the account's is unknown, throws an error: due dates depend on it, and `invoice.overdue`
+ * must not be sent on a wrong day.
  */
 export function sendingTimezone(
   { timezone }: Pick<DebtorRow, 'timezone'>,

@@ -160,7 +160,7 @@ async function findIds(read: Reader, accountId: string, search: string) {
   }
 }
 
-/** Returns the currency with the most open invoices; EUR if nothing is due. */
+/** Returns the currency with the most open invoices; EUR if no invoice is open. */
 async function mainCurrency(read: Reader, accountId: string, today: string): Promise<string> {
   const due = await readDueByAge(read, accountId, today)
   const [first] = due.sort((a, b) => b.outstanding.invoices - a.outstanding.invoices)
@@ -265,7 +265,7 @@ ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
     ),
   )}</ul>
 </div>
-${view.isTruncated && html`<p class="hint">There may be more matching customers than are shown. Add a word or more of the invoice number to narrow the search.</p>`}
+${view.isTruncated && html`<p class="hint">There may be more matching customers than are shown. To narrow the search, add a word, or enter more of the invoice number.</p>`}
 ${rows.length === 0 ? renderEmpty(view, isAdmin) : renderTable(view)}
 ${renderPager(PATH, filters, view.list, next)}`
   return renderPage(frame, { title: 'Customers', section: PATH, main })

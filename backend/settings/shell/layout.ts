@@ -161,8 +161,8 @@ export function renderOption(value: string, text: string, chosen: string | undef
 }
 
 /**
- * Renders the hidden fields of every form: the CSRF token and, in a session, the id of the user for whom the form is
- * rendered. The id shows whether another user has logged in with the same browser since.
+ * Renders the hidden fields of every POST form: the CSRF token and, in a session, the id of the user for whom the form
+ * is rendered. The id shows whether another user has logged in with the same browser since.
  */
 export function renderCommonHiddenFields({ csrfToken, session }: Frame): Html {
   return html`${renderHidden('csrf_token', csrfToken)}${session && renderHidden(FORM_USER, session.user.id)}`
