@@ -20,7 +20,7 @@ export interface Context {
   /** Applies the pending migrations, and returns their names. */
   migrate(): Promise<readonly string[]>
   databaseUrl(): string
-  /** Throws `SettingsError` if KEY_PEPPER is not set. */
+  /** Throws `SettingsError` if KEY_PEPPER is missing or malformed. */
   peppers(): readonly Pepper[]
   /** Throws `SettingsError` if the settings cannot be read. */
   settings(): OperatorSettings

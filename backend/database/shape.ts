@@ -1,6 +1,6 @@
 /**
- * Reads the tables and their columns, for code that processes every table, such as the copy of a database. They are
- * read from SQLite, whose catalog is simple. Migrations create the same tables in PostgreSQL.
+ * Reads the names of the tables and their columns from the catalog of an SQLite database, for code that processes every
+ * table, such as the copy of a database. The catalog of PostgreSQL is more complex; its tables are the same.
  */
 import { type Kysely, sql } from 'kysely'
 

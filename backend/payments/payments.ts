@@ -144,8 +144,8 @@ export async function recordPayment(
     amount,
   }))
   for (const allocation of allocations) await insertAllocation(tx, allocation)
-  // Nothing is planned about these invoices: each is now paid in full, or is not chased at present, because the partial
-  // payment has paused chasing or something else, such as a dispute, already blocks it.
+  // No reminder can be due about these invoices: each is now paid in full, or its reminders are blocked, either by the
+  // partial payment or by an earlier reason, such as a dispute.
   const excludedInvoiceIds = invoices.map(({ id }) => id)
   // Planning must follow the insertion of the payment, because money on account affects the plan.
   await replanInvoices(tx, debtor, { cancelledMessageIds, excludedInvoiceIds }, now)
