@@ -25,7 +25,7 @@ process.exitCode = responses.some(
   ? 0
   : 1
 
-/** A listener on all addresses is requested over IPv4 and IPv6, because a container may have only one of them. */
+/** If a process listens on all addresses, the check tries IPv4 and IPv6: a container may have only one of them. */
 function originsOf(host: string, port: string): string[] {
   const hosts = host === '0.0.0.0' || host === '::' ? ['127.0.0.1', '::1'] : [host]
   return hosts.map((one) => `http://${isIPv6(one) ? `[${one}]` : one}:${port}`)

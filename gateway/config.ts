@@ -37,7 +37,7 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_ANSWER_TIMEOUT_MS: integer(
-    'How long a client may take to receive a response, from the moment at which the response first has to wait for the client. After this time, the connection is reset. A large response, such as a CSV file, may take longer while the client receives at least 32 KiB per second on average.',
+    'How long a client may take to receive a response, from the moment at which the response first has to wait for the client. After this time, the connection is reset. A large response, such as a CSV file, may take longer if the client receives at least 32 KiB per second on average.',
     {
       min: 100,
       max: 600_000,

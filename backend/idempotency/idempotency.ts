@@ -224,7 +224,7 @@ const insertRow = prepared((tx: Transaction, row: IdempotencyRow) =>
   tx.insertInto('idempotency_keys').values(row),
 )
 
-/** The table of payments also has the idempotency key, which it keeps longer than the table `idempotency_keys`. */
+/** The table `payments` also stores idempotency keys, and keeps them longer than the table `idempotency_keys`. */
 function isAboutKey({ columns }: ConstraintViolation): boolean {
   return columns.includes('idempotency_keys.key') || columns.includes('payments.idempotency_key')
 }

@@ -22,7 +22,6 @@ export const CANCELLABLE: readonly MessageStatus[] = [
  */
 export const IS_UNSENT = sql<SqlBool>`messages.status in ('scheduled', 'awaiting_approval', 'approved', 'queued', 'sending')`
 
-/** The result of stopping messages: those that wait are cancelled, and those that are being handed over are named. */
 export interface StoppedMessages {
   readonly cancelledIds: readonly string[]
   /** Messages that are being handed over. They can no longer be cancelled. */

@@ -335,7 +335,7 @@ export async function endSession(tx: Transaction, token: string): Promise<void> 
 export interface PreviousSession {
   /** The session token that the browser sent, valid or not. The session may be pending. */
   readonly token: string | undefined
-  /** Undefined if the token is that of no session, or if the session is pending or has ended. */
+  /** Undefined if no session has this token, or if the session is pending or has ended. */
   readonly session: Pick<Session, 'user' | 'createdAt'> | undefined
 }
 

@@ -76,7 +76,8 @@ export const calendarDate = parsed(
 )
 /**
  * A date and time, returned as ISO 8601 in UTC with milliseconds, as the database stores it. Smaller fractions are
- * rounded up. Stored times have none, so a stored time is before the result exactly if it is before the given time.
+ * rounded up. A stored time has no smaller fractions, so it is before the result exactly if it is before the given
+ * time.
  */
 export const instant = parsed(
   (value) => parseInstantRoundedUp(value)?.toISOString(),

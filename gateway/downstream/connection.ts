@@ -84,7 +84,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   #call: Call | undefined
   readonly #body: BodyReceiver
   readonly #writer: ResponseWriter
-  /** The client of the call in progress, once the call uses memory. */
+  /** The client of the call in progress; undefined until the call uses memory. */
   #client: Client | undefined
   #isLastKeyKnown = false
   /** Whether bytes after the request in progress were dropped: the connection must then close. */

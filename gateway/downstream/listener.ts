@@ -195,7 +195,7 @@ export class Listener {
 
   #accept(socket: Socket): void {
     const { budget, trustedProxies } = this.#options
-    // Once the connection is closed, Node no longer knows the address.
+    // After the connection is closed, Node no longer knows the address.
     const address = withoutIpv4Mapping(socket.remoteAddress ?? '')
     // A trusted proxy represents many clients, so the limits for one client do not apply to it.
     const peer = budget.clientOf(clientNetwork(address), { isLimited: trustedProxies === 0 })

@@ -12,8 +12,8 @@ export interface BodyDecoder {
   /** The number of bytes that the decoder keeps until more bytes arrive. */
   readonly bufferedBytes: number
   /**
-   * Calls `onPart` with each part of the body in `bytes`. Returns the bytes after the body once its end has
-   * arrived; until then, returns undefined.
+   * Calls `onPart` with each part of the body in `bytes`. Returns the bytes after the body if the end of the body has
+   * arrived; otherwise undefined.
    */
   decode(bytes: Buffer, onPart: (part: Buffer) => void): Buffer | undefined
 }

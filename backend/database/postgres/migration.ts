@@ -202,7 +202,7 @@ async function checkServer(client: pg.ClientBase): Promise<void> {
     throw new Error(`The database must have the encoding UTF8, not ${encoding}`)
   if (synchronous_commit === 'off') {
     throw new Error(
-      'synchronous_commit is off: a crash of PostgreSQL could lose acknowledged writes',
+      'synchronous_commit is off: a crash of PostgreSQL could lose acknowledged writes. Set it to on.',
     )
   }
 }

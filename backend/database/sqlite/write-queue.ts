@@ -53,7 +53,7 @@ const ACCOUNTS_MAX = 1000
 
 /** The value that `AsyncLocalStorage` returns in the work of a job. */
 interface WorkState {
-  /** False once the work has ended; a statement that the work runs later fails. */
+  /** False after the work has ended: a statement that the work runs later fails. */
   active: boolean
 }
 

@@ -17,7 +17,7 @@ import type { SessionPage } from '../shell/page-request.ts'
 import { AUDIT_LOG_PATH, type AuditQuery, renderAudit } from './audit-page.ts'
 import { AUDIT_ACTIONS } from './audit-words.ts'
 
-/** How many people the page proposes at most as values of the filter `actor`. */
+/** The maximum number of people that the page proposes as values of the filter `actor`. */
 const PROPOSED_MAX = 200
 
 /** People may enter the address of a page, e.g. `https://…/settings/customers/deb_01K…/edit`, instead of an id. */

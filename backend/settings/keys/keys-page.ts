@@ -60,6 +60,8 @@ ${isAdmin && renderDialog(frame)}`
   return renderPage(frame, { title: 'API & webhooks', section: '/settings/api-keys', main })
 }
 
+const ENDED_STATUSES = ['expired', 'revoked'] as const
+
 function endedCountOf({ counts }: KeysPage): number {
   return counts.revoked + counts.expired
 }
@@ -70,7 +72,8 @@ function renderEnded(view: KeysView): Html | undefined {
   const count = isOneStatus ? counts[status] : endedCountOf(view)
   if (count === 0) return undefined
   const isOpen = showsEnded || status !== undefined
-  const words = isOneStatus ? status : counts.expired === 0 ? 'revoked' : 'expired and revoked'
+  const statuses = isOneStatus ? [status] : ENDED_STATUSES.filter((each) => counts[each] > 0)
+  const words = statuses.join(' or ')
   return html`<details${isOpen && html` open`}>
 <summary>Show ${words} (${count})</summary>
 ${renderTable(`Keys that are ${words}`, ended.rows, view)}

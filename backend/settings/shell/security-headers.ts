@@ -46,7 +46,7 @@ const MAIL_HTML_HEADERS: Readonly<Record<string, string>> = {
 
 export const LOGO_PATH = '/settings/sender/logo'
 
-/** For an uploaded picture. A browser must treat it as nothing but a picture, even if its URL is opened directly. */
+/** For an uploaded picture. A browser must treat it only as a picture, even if its URL is opened directly. */
 const LOGO_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': "default-src 'none'; sandbox; frame-ancestors 'none'",
   'content-disposition': 'inline; filename="logo"',

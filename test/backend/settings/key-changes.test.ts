@@ -166,6 +166,20 @@ t.test('Members can only see the limits of a key; other accounts cannot see the 
   t.equal((await ada.get(`${PATH}/${id}`)).json['name'], 'ERP')
 })
 
+t.test('the list of ended keys names only the statuses that occur', async (t) => {
+  const before = backend.now
+  const expiresAt = new Date(before.getTime() + 86_400_000)
+  const body = { name: 'Ends', scopes: ['debtors:read'], expires_at: expiresAt.toISOString() }
+  await eve.send('POST', PATH, body)
+  backend.now = expiresAt
+  const later = await logIn(backend, 'eve@other.example')
+  t.ok((await later.page(PATH)).text.includes('Show expired (1)'))
+  const { id } = (await later.send('POST', PATH, { name: 'Other', scopes: ['debtors:read'] })).json
+  await later.send('POST', `${PATH}/${id}/revoke`, {})
+  t.ok((await later.page(PATH)).text.includes('Show expired or revoked (2)'))
+  backend.now = before
+})
+
 t.test('unused and expired keys are marked, and every change is in the audit log', async (t) => {
   const { id } = await issue({ name: 'Old', expires_at: '2027-03-01T00:00:00Z' })
   await ada.send('PUT', `${PATH}/${id}`, { name: 'Older' })
