@@ -36,7 +36,7 @@ export type PaymentTarget =
   | { readonly kind: 'debtor'; readonly debtorId: string }
   /**
    * The payment is allocated to the debtor's open invoices, the oldest due date first, but to at most `ALLOCATIONS_MAX`
-   * of them. The rest stays on account.
+   * of them. The rest of the payment stays on account.
    */
   | { readonly kind: 'oldest_first'; readonly debtorId: string }
 

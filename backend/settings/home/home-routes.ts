@@ -9,7 +9,7 @@ export const homePages: readonly SessionPage[] = [
     method: 'GET',
     path: '/settings',
     async handle({ session, now }, { database }) {
-      // A worker updates the totals every few seconds. Without this update, the page might not show the latest changes.
+      // A worker updates the totals every few seconds. Without this call, the page might not show the latest changes.
       await updateAccountTotals(database, session.account.id)
       const overview = await readOverview(database.read, session, now)
       return { json: represent(overview), page: (frame) => renderHome(frame, overview) }

@@ -128,9 +128,8 @@ async function write(
   }
   if (location !== undefined && request.headers['x-dialog'] === '1') {
     // `dialogs.js` would follow a redirect, and the flash message would be used up before the page is shown. The body
-    // is HTML, because `dialogs.js` makes browsers parse each response as a document. They would parse a body without a
-    // media type as XML, and the styles of the error page that they then create would violate the content security
-    // policy.
+    // is HTML, because `dialogs.js` makes browsers parse each response as a document. Without a media type, they would
+    // parse it as XML, fail, and create an error page whose styles violate the content security policy.
     return h.response(DONE).type(HTML_MEDIA_TYPE).header('x-location', encodeLocation(location))
   }
   if (location !== undefined) {
