@@ -128,9 +128,9 @@ function isAbandoned(path: string, { pid, host }: Partial<Record<string, string>
 }
 
 /**
- * Until the returned function is called, a signal that ends the process first removes the directory with the incomplete
- * file of `path`. The directory is renamed before it is removed: otherwise, a thread of SQLite could create a file in
- * it again.
+ * Until the returned function is called, the directory with the incomplete file of `path` is removed before a signal
+ * ends the process. The directory is renamed before it is removed: otherwise, a thread of SQLite could create another
+ * file in it.
  */
 function removeOnSignal(directory: string, path: string): () => void {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const

@@ -9,10 +9,11 @@
  * many until either the page is full or all matches of a filter are counted. In the latter case, it sorts these
  * matches. A page takes at most about three times as long as with the faster method.
  *
- * PostgreSQL has statistics of each column, but it assumes that matches are spread evenly over the list. If a list is
- * filtered by a time other than the one by which it is sorted, `readPage` does the same as on SQLite, but leaves the
- * choice to PostgreSQL after some scans, because with many rows and many matches, PostgreSQL usually chooses the faster
- * method.
+ * PostgreSQL has statistics of each column, so `readPage` usually leaves the choice to PostgreSQL. PostgreSQL assumes,
+ * however, that matches are spread evenly over the list. This is often wrong if the list is filtered by a time other
+ * than the one by which it is sorted. With such a filter, `readPage` first scans and counts as on SQLite. After some
+ * scans, it leaves the choice to PostgreSQL, which usually chooses the faster method if there are many rows and many
+ * matches.
  */
 import { type Compilable, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'

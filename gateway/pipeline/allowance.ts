@@ -35,9 +35,9 @@ export function updateLimitOfAllowance(call: Call, { rateLimit: limit }: KnownKe
 }
 
 /**
- * Returns the allowance for the rate-limit headers. For a call that has none, e.g. because it never reached the
- * rate limiter, this is the last allowance of its key that this gateway knows. Returns undefined if the key is
- * not known or cannot be used (401).
+ * Returns the allowance for the rate-limit headers. For a call without an allowance, e.g. because it never reached the
+ * rate limiter, returns the last allowance of its key that this gateway knows. Returns undefined if the key is not
+ * known or cannot be used (401).
  */
 export function allowanceToShow(
   rateLimiter: RateLimiter,

@@ -20,7 +20,7 @@ export type Connect = (
 export interface PoolEvents {
   /**
    * Called when no request is queued and the pool could send a request at once: on an idle connection (`hasIdle` is
-   * true), or on one that it may still open.
+   * true), or on a new one, because the pool is not at its maximum size.
    */
   readonly onFree?: (hasIdle: boolean) => void
   /** Called when a response has ended and its connection cannot be reused, e.g. because the backend shuts down. */
@@ -77,8 +77,8 @@ export class BackendPool {
   }
 
   /**
-   * The number of idle connections, plus the number of connections that the pool is opening or may still open, minus
-   * the number of requests that wait for a connection. It may be negative.
+   * The number of idle connections, plus the number of connections that are being opened or could be opened, minus the
+   * number of requests that wait for a connection. It may be negative.
    */
   get free(): number {
     return this.#options.size - this.#connections.size + this.#idle.length - this.#queue.length

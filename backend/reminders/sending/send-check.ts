@@ -189,7 +189,7 @@ function isOutdated({ debtor, message }: Situation): boolean {
 }
 
 /**
- * Whether the message announces a due date that has passed since, e.g. while the mail server was unavailable. A
+ * Whether the message announces a due date that has already passed, e.g. because the mail server was unavailable. A
  * reminder about other invoices can contain such an announcement.
  */
 function isLateCourtesy({ facts, account, debtor }: WaitingMessage, now: Date): boolean {

@@ -105,7 +105,7 @@ const WORDS_BY_ACTION: ReadonlyMap<string, string> = new Map(Object.entries(WORD
 
 export const AUDIT_ACTIONS: readonly string[] = [...WORDS_BY_ACTION.keys()]
 
-/** The groups of actions in the filter, by the subjects with which the names of the actions begin. */
+/** The groups of actions in the filter. A group contains the actions whose names begin with one of its subjects. */
 const GROUPS: readonly (readonly [name: string, ...subjects: string[]])[] = [
   ['People', 'user'],
   ['Customers', 'debtor', 'address'],
