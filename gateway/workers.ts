@@ -104,7 +104,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     })
   }
 
-  // While a worker does not respond, each scrape fails in the same way. This log counts repeated warnings instead of
+  // While a worker does not respond, each scrape causes the same warning. This log counts repeated warnings instead of
   // writing each of them.
   const collapsingLog = createCollapsingLog(log)
   // The operations listener starts first, because it fails if another gateway already uses its port. Listening
@@ -198,7 +198,7 @@ async function terminate(worker: Worker | undefined): Promise<void> {
   await exited
 }
 
-/** The gateway is ready as long as one worker is. */
+/** Reports the gateway as ready if at least one worker is ready and the gateway does not drain. */
 async function healthOf(
   workers: readonly RunningWorker[],
   count: number,

@@ -1,4 +1,4 @@
-/** Masks the recipient and shortens the text of a message for the API. */
+/** Masks the recipients of messages, and shortens texts to previews. */
 
 const MASK = '•••'
 const PREVIEW_CHARS_MAX = 200

@@ -95,8 +95,8 @@ export async function changeChasingSettings(
   // checked immediately, so that no person approves them in vain. Other messages are checked when they are due.
   if (settings.chaseFrom !== before.chaseFrom)
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
-  // The send check of messages that are ready to send runs immediately. It postpones messages according to the new
-  // holidays. All other messages can be sent, unless something blocks them.
+  // The send check of messages that are ready to send runs immediately, and schedules them according to the new
+  // holidays.
   if (`${settings.holidays}` !== `${before.holidays}`)
     await rescheduleMessagesReadyToSend(tx, accountId, actionContext.now)
   await recordAudit(tx, actionContext, {

@@ -1,5 +1,5 @@
 /**
- * A connection that has not finished its TLS handshake. It counts against the limits on connections already. No byte of
+ * A connection that has not finished its TLS handshake. It already counts against the limits on connections. No byte of
  * a request has arrived yet, so it has no known key, and uses none of the memory that the budget limits.
  */
 import type { Socket } from 'node:net'

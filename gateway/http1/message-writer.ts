@@ -15,8 +15,8 @@ export function renderRequestHead(
 }
 
 /**
- * Renders the head of a response, in the same format as `renderRequestHead`. The head contains the fields of all lists,
- * one list after the other. If the caller joined the lists, it would take more time.
+ * Renders the head of a response, which must be written as Latin-1. In each list, names and values alternate. Passing
+ * several lists takes less time than joining them.
  */
 export function renderResponseHead(
   status: number,

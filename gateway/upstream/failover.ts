@@ -6,7 +6,7 @@ import type { Backend, Backends } from './backends.ts'
 
 /**
  * Resolves with the result of the first successful attempt. A backend that accepts no connection is skipped,
- * since nothing was sent to it. If `send` rejects with `MovedToOtherBackend`, the request is sent to another
+ * because nothing was sent to it. If `send` rejects with `MovedToOtherBackend`, the request is sent to another
  * backend. After any other failure, the request is retried at most once, on another backend if there is one, and
  * only if `mayRetry` allows it. Rejects with the error of the last attempt.
  */

@@ -4,8 +4,8 @@
  * - the principal, which identifies the caller: key K at revision R, of account A at revision S. A backend signs it at
  *   a look-up. The gateway forwards it with each call of the key, for up to a minute. The principal is not bound to a
  *   request (docs/decisions/0011-principal-not-bound.md);
- * - the signature of every other request of a gateway (look-ups, readiness probes, usage reports, pages), which covers
- *   the method, the path and the body.
+ * - the signature of each request without a principal (look-ups, readiness probes, usage reports, pages).
+ *   It covers the method, the path and the body.
  *
  * `GATEWAY_SECRET` is a list of secrets, so that they can be rotated without an outage: the first secret signs, and
  * signatures with any of the secrets are accepted.

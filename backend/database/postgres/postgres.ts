@@ -63,8 +63,9 @@ type Attempt<T> = { readonly value: T } | { readonly retryable: Error }
 const LOCK_SHARE = 0.6
 
 /**
- * How long a group of transactions waits for a lock: one of them may have to wait for a transaction outside of the
- * group, and the others should not. Shorter than the time after which the server looks for deadlocks (1 s by default).
+ * How long a statement of a group of transactions may wait for a lock. After this time, the group fails, and each of
+ * its transactions runs by itself, so that only the transaction that needs the lock waits longer. Shorter than the time
+ * after which the server looks for deadlocks (1 s by default).
  */
 const GROUP_LOCK_MS_MAX = 250
 
@@ -394,7 +395,7 @@ class PostgresDatabase implements OpenDatabase {
     try {
       return (await connection.commit()) ? { value } : undefined
     } catch (error) {
-      // `work` caught the error of an awaited statement and went on. This is a bug, not a failure of the database.
+      // `work` caught the error of an awaited statement and continued. This is a bug, not a failure of the database.
       if (error instanceof assert.AssertionError) throw error
       if (errorKindOf(error) === 'conflict') return { retryable: asError(error) }
       throw this.#recordLoss(

@@ -25,7 +25,7 @@ export class ReaderConnection {
   /** The names of the statements that the current connection has prepared, by text. */
   #preparedNames = new Map<string, string>()
   #inFlight = 0
-  /** When the last result arrived or, after an idle time, when the first statement was sent. */
+  /** When the last statement succeeded or failed or, after an idle time, when the first statement began. */
   #progressAt = 0
   #watchdog: NodeJS.Timeout | undefined
   #isRejected = false
@@ -42,7 +42,7 @@ export class ReaderConnection {
     return this.#client !== undefined
   }
 
-  /** Whether the server rejected the connection less than `FULL_RETRY_MS` ago because it had too many others. */
+  /** Whether the server rejected the connection less than `FULL_RETRY_MS` ago because its connections were used up. */
   get isRejected(): boolean {
     return this.#isRejected
   }

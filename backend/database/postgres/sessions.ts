@@ -111,8 +111,9 @@ function clientClass(primary: Primary) {
 }
 
 /**
- * An idle connection is probed before a firewall drops it. With the system's default of two hours, the next
- * statement on a dead connection would wait for its full time limit.
+ * An idle connection is probed after 30 seconds, before a firewall drops it. By default, the operating system sends the
+ * first probe only after two hours. Until then, the next statement on a dead connection would wait for its full time
+ * limit.
  */
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 }
 

@@ -14,7 +14,10 @@ export interface WebhookEndpointRow {
   status_since: string
   /** `gone`: the endpoint responded with 410, or was deleted; `failing`: every attempt failed for five days. */
   disabled_reason: 'gone' | 'failing' | null
-  /** The time of the first failed attempt since the last success; null if no attempt has failed since. */
+  /**
+   * The time of the first failed attempt since the last success, or since an Admin paused or resumed the endpoint or
+   * changed its URL. Null if no attempt has failed since then.
+   */
   failing_since: string | null
   /** Nothing is sent before this time, because the endpoint responded with 429, 502, 503 or 504. */
   hold_until: string | null
@@ -82,7 +85,7 @@ export interface WebhookAttemptRow {
   request_headers: string
   /** A JSON object; null if there was no response, or if the debtor that the event is about was erased. */
   response_headers: string | null
-  /** The first 1 kB of the body; null in the same cases. */
+  /** The first 1 kB of the body of the response; null if `response_headers` is null. */
   response_body: string | null
 }
 

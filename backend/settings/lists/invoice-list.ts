@@ -126,8 +126,8 @@ interface ParsedQuery {
 }
 
 /**
- * Throws `Problem` 400. By default, JSON contains all invoices, as before views existed: scripts may still expect
- * this. If the query has a customer or a number, the page also shows invoices of every status by default.
+ * Throws `Problem` 400. By default, JSON contains all invoices, as before views existed: scripts may still expect this.
+ * By default, the page shows unpaid invoices or, if the query has a customer or a number, invoices of every status.
  */
 function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
   const list = parseListQuery(query, PARAMETERS)
