@@ -156,9 +156,7 @@ function describePortsInUse(inUse: readonly PortInUse[]): string {
     : `The ports ${ports} are in use. Stop the processes that use them, or run: ${command}`
 }
 
-/**
- * Returns true also if the port cannot be used for a reason other than being in use: the process reports this reason.
- */
+/** Returns false only if the port is in use. The process that will listen on the port reports any other fault. */
 async function isPortFree(port: number, host: string): Promise<boolean> {
   const probe = createServer().listen(port, host)
   try {

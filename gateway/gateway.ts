@@ -213,7 +213,7 @@ interface HealthSources {
 }
 
 /**
- * Once the gateway has started, an outage makes it degraded, not unready. Otherwise a load balancer would
+ * After the gateway has started, an outage makes it degraded, not unready. Otherwise a load balancer would
  * remove every gateway during an outage of Redis or of the backends.
  */
 function healthOf(

@@ -39,7 +39,7 @@ export function describeDatabase(url: string, setting = 'DATABASE_URL'): string 
 export function sqlitePath(url: string, setting = 'DATABASE_URL'): string {
   const [, path = ''] = /^sqlite:(.+)$/.exec(url) ?? []
   if (path !== '' && path !== ':memory:') return resolve(path)
-  // In another text, any part may be a password, so only a path is shown.
+  // Any other text may contain a password, so only a `sqlite:` URL or a path is quoted.
   const shown = /^(?:sqlite:.*|[./][^@=;?]*)$/s.test(url) ? url : 'this address'
   throw new SettingsError([
     `${setting} must be sqlite:/path/to/file.db or postgres://…, not ${shown}`,

@@ -210,7 +210,7 @@ function parserOptions(separator: string): Options {
   return {
     trim: true,
     skip_empty_lines: true,
-    // Spreadsheets write the rows that a person has emptied as separators only.
+    // In files that spreadsheets write, an empty row consists of separators.
     skip_records_with_empty_values: true,
     relax_column_count: true,
     delimiter: separator,

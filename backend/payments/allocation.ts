@@ -15,7 +15,7 @@ export const ALLOCATIONS_MAX = 100
 
 /** An invoice that the request names, and the amount to be allocated to it. */
 export interface TargetInvoice {
-  /** The JSON pointer of the object in the body that names the invoice; empty if this is the whole body. */
+  /** The JSON pointer of the object that names the invoice; empty if the body itself is this object. */
   readonly pointer: string
   readonly invoice: InvoiceRowWithOptionalLines
   /** If it is undefined, the whole payment is allocated, up to the amount due. */

@@ -1,6 +1,7 @@
 /**
  * The CSRF token of a browser, derived from a secret in one of its cookies: the session token or, before the login, the
- * login cookie. Only responses to this browser contain the token, so another site cannot make it send a valid form.
+ * login cookie. Only responses to this browser contain the token, so another site cannot make the browser send a valid
+ * form.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 

@@ -34,7 +34,7 @@ export interface StartedSession {
 export interface Login extends Omit<StartedSession, 'browserToken'> {
   /** Undefined while the session is pending. */
   readonly browserToken: string | undefined
-  /** Whether the session is pending, until `completeLogin` or `logInWithPasskey` replaces it. */
+  /** Whether the session is pending. `completeLogin` or `logInWithPasskey` replaces a pending session. */
   readonly needsSecondFactor: boolean
 }
 
@@ -99,7 +99,8 @@ interface VerifiedLogin extends Pick<Credentials, 'previous'> {
 
 /**
  * Returns undefined if the password was changed or the user deactivated while the password was verified, which can take
- * seconds. Without this check, the old password could still start a session, and its hash even replace the new one.
+ * seconds. Without this check, the old password could still start a session, and its hash could replace that of the new
+ * password.
  */
 async function startLogin(
   tx: Transaction,

@@ -11,7 +11,7 @@ import { addUsage } from './usage.ts'
 
 /**
  * By how much the clock that determines windows, such as that of Redis, may be ahead of the clock of this machine. A
- * window that ends within this time is taken for ended. Without this, the key's next window could be ignored.
+ * window that ends within this time is treated as ended. Without this, the key's next window could be ignored.
  */
 const CLOCK_DIFFERENCE_MS_MAX = 60_000
 

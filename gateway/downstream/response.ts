@@ -61,7 +61,7 @@ export function problemHeaders({ status, headers }: Problem): string[] {
   ]
 }
 
-/** What the responses to one problem have in common: all but the request id. */
+/** What the responses to one problem have in common: everything except the request id. */
 interface RenderedProblem {
   readonly problem: Problem
   readonly headers: readonly string[]

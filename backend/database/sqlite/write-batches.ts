@@ -22,7 +22,7 @@ export class WriteBatches {
   readonly #inserts = new Map<string, string | undefined>()
   /** For each insert, the text that inserts any number of rows. Its only parameter is a JSON text of all rows. */
   readonly #insertsOfRows = new Map<string, string>()
-  /** Writes that have no view yet, by their texts. `createMissingViews` creates the view. */
+  /** Writes that have no view yet, by their texts. `createMissingViews` creates the views. */
   readonly #missing = new Map<string, readonly CompiledQuery[]>()
 
   constructor(writer: SqliteConnection) {

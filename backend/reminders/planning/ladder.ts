@@ -59,7 +59,7 @@ export function readLadder(text: string | null): Ladder | undefined {
   return { ...DEFAULT_LADDER, ...stored }
 }
 
-/** Returns the ladder to store, which has no members but the stages. Throws `validation_failed` with all errors. */
+/** Returns the ladder to store, whose only members are the stages. Throws `validation_failed` with all errors. */
 export function checkLadder(ladder: Ladder): Ladder {
   const errors = findLadderErrors(ladder)
   if (errors.length > 0) throw fieldErrorsProblem(errors)

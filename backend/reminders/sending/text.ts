@@ -1,6 +1,6 @@
 /**
  * Writes the text of a message before the message is sent or approved. While the message awaits approval, the text is
- * written again if the wording changes, or the data that the text shows. An approved text never changes. If a message
+ * written again if the wording or the data in the text changes. An approved text never changes. If a message
  * needs no approval, its text is written again for a retry on a later day, unless an earlier attempt may have arrived.
  */
 import { findLogoProperties } from '../../accounts/logo.ts'

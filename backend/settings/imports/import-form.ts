@@ -28,7 +28,7 @@ export type Step = (typeof STEPS)[number]
 
 export const columnFieldOf = (field: FieldName) => `column_${field}`
 
-/** `readForm` reads these fields. `import-routes.ts` reads `step`, and the fields about the previous step. */
+/** `import-routes.ts` reads `step`, `recorded`, `refusals` and `import_id`; `readForm` reads the other fields. */
 export const IMPORT_FIELDS: ExpectedFields = {
   texts: [
     ...['file', 'file_name', 'step', 'date_format', 'currency', 'decimal_comma'],

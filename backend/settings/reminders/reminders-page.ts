@@ -40,7 +40,7 @@ export interface RemindersView {
   readonly preview: Preview | undefined
   /** Whether a newer preview is being computed. */
   readonly isComputing: boolean
-  /** The number of customers to be reminded on each day; undefined if there is a preview, which the page then shows. */
+  /** The number of customers to be reminded on each day; undefined if the page shows a preview. */
   readonly scheduled: UpcomingDays | undefined
   readonly holidays: readonly string[]
   /** No reminders are sent about invoices that fell due before this date. */

@@ -35,10 +35,10 @@ const TIME_FOR_FORM_MS = 5 * 60_000
  * case, the session has the user's present role, and a new token unless a concurrent request has replaced the token.
  * The session is undefined if it has ended, or the user was deactivated, while the password was verified.
  *
- * If the password is missing or wrong, or after too many guesses, returns the response that requests it: for a GET, a
- * redirect to `CONFIRM_PATH`; for a form that was sent, a page that keeps the form. This page sends the form again,
- * with the password, so that nothing has to be entered twice. Throws `confirmation_required` if the client wants JSON,
- * because such a client cannot send the password here.
+ * If the password is missing or wrong, or after too many guesses, returns the response that requests the password: for
+ * a GET, a redirect to `CONFIRM_PATH`; for a form that was sent, a page that keeps the form. This page sends the form
+ * again, with the password, so that nothing has to be entered twice. Throws `confirmation_required` if the client wants
+ * JSON, because such a client cannot send the password here.
  */
 export async function requireRecentPassword(
   request: Request,
