@@ -262,7 +262,7 @@ async function queryMetrics(
       collapsingLog.warn(
         'metrics',
         fields,
-        'metrics scrape of a worker failed; using its last values',
+        'metrics scrape of a worker failed; using its last totals',
       )
       return [worker.id, undefined] as const
     }

@@ -59,7 +59,7 @@ export function settingsOf(
 }
 
 /**
- * Changes settings. The new values apply to reminders that are planned later. Planned messages keep their content, but
+ * Changes settings. The new values apply to reminders that are planned later. Planned messages keep their stages, but
  * are postponed if they would be sent on a holiday, sent earlier if a holiday is removed, and cancelled if one of their
  * invoices fell due before `chaseFrom`. Throws `not_found`, and `validation_failed` with pointers `/ladder/…`,
  * `/holidays`, `/holidays/…` and `/chase_from`.

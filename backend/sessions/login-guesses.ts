@@ -116,8 +116,8 @@ async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Da
 }
 
 /**
- * Called after a correct password, code or passkey. Resets the count of the subject. For the IP address, ends the wait,
- * but subtracts only this guess: otherwise, an attacker could reset the count by logging in to an account of their own.
+ * Called after a correct guess. Resets the count of the subject. For the IP address, ends the wait, but subtracts only
+ * this guess: otherwise, an attacker could reset the count by logging in to an account of their own.
  *
  * To prevent deadlocks, transactions lock the user first, and the rows of guesses last, in the order of `lockGuesses`:
  * sorted, so that the row of the IP address (`address:…`) is before those of all purposes.

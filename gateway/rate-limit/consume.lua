@@ -76,7 +76,7 @@ for i, key in ipairs(KEYS) do
     ends = known_end
     redis.call('PEXPIREAT', key, string.format('%.0f', ends))
   elseif known_end >= ends and known_end - ends < SHIFT_MS then
-    -- The counter is of the window that this gateway knows: the calls that it did not report are added.
+    -- The counter is of the window that this gateway knows: calls that the gateway has not reported are added.
     before = math.max(before + unreported, known)
   elseif known_end >= ends then
     -- While the store was unavailable, this gateway opened a window later than another gateway did: the older window

@@ -95,7 +95,7 @@ t.test('readiness, liveness and the log level apply to all workers', async (t) =
   t.equal(changed(), 1 + WORKERS)
 })
 
-t.test('the metrics keep the last values of a worker that hangs', async (t) => {
+t.test('the metrics keep the last totals of a worker that hangs', async (t) => {
   const before = await operations('/metrics')
   t.equal(sumOf('receivables_processes', before.text), WORKERS)
   const [hanging = 0] = workerPids()
@@ -111,7 +111,7 @@ t.test('the metrics keep the last values of a worker that hangs', async (t) => {
     (await operations('/readyz')).text,
     containing('some workers are not ready: a worker does not respond'),
   )
-  matches(t, gateway.log(), containing('metrics scrape of a worker failed; using its last values'))
+  matches(t, gateway.log(), containing('metrics scrape of a worker failed; using its last totals'))
 })
 
 t.test('if a worker is killed, the others serve calls until it is replaced', async (t) => {

@@ -19,7 +19,7 @@ export interface WebhookEndpointRow {
    * changed its URL. Null if no attempt has failed since then.
    */
   failing_since: string | null
-  /** Nothing is sent before this time, because the endpoint responded with 429, 502, 503 or 504. */
+  /** Only test events are sent before this time, because the endpoint responded with 429, 502, 503 or 504. */
   hold_until: string | null
   /** The current and the previous secret are encrypted. Until the previous secret expires, both sign. */
   secret: string

@@ -158,8 +158,8 @@ export class Fields {
   }
 
   /**
-   * Returns every field as it was sent, except secrets, so that another form can send the fields again. Includes fields
-   * that count as not sent because they have their initial value.
+   * Returns the fields as they were sent, so that another form can send them again. Omits secrets, the CSRF token and
+   * the field `FORM_USER`. Includes fields that count as not sent because they have their initial value.
    */
   entries(): FieldEntry[] {
     return [...this.#sent].filter(([name]) => !this.#unrepeated.includes(name))
