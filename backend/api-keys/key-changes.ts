@@ -15,7 +15,7 @@ import { representApiKey } from './representation.ts'
 export interface KeyChange {
   readonly name?: string
   /**
-   * The new expiry; null if the key does not expire. A key that expires can only be changed to expire earlier: it
+   * The new expiry; null if the key is not to expire. A key that expires can only be changed to expire earlier: it
    * must not stay valid for longer than its owner expects.
    */
   readonly expiresAt?: Date | null

@@ -50,7 +50,7 @@ export function nextAttemptAt(
   return new Date(now.getTime() + Math.max(jittered, retryAfterMs(result, now) ?? 0))
 }
 
-/** Returns the time until which nothing is sent to the receiver; undefined unless the receiver is overloaded. */
+/** Returns the time until which nothing is sent to the receiver; undefined if the receiver is not overloaded. */
 export function holdUntil(result: AttemptResult, now: Date): Date | undefined {
   if (result.statusCode === null || !OVERLOADED.includes(result.statusCode)) return undefined
   return new Date(now.getTime() + (retryAfterMs(result, now) ?? HOLD_MS))

@@ -46,7 +46,7 @@ export function createAgent(address: BackendAddress, connections: number): Agent
   const connect = createConnector(address)
   const target = { protocol, hostname, host, port: port || (isTls ? '443' : '80') }
   agent.createConnection = (_, done) => {
-    // The type requires a socket even if there is an error. The agent ignores it then.
+    // The type requires a socket even if there is an error. In this case, the agent ignores the socket.
     connect(target, (error, socket) => done?.(error, socket ?? new Socket()))
     return undefined
   }

@@ -82,7 +82,7 @@ interface SwitchView {
   readonly now: Date
 }
 
-/** A form for stopping or resuming reminders. The form was rejected, and is shown again with the problem. */
+/** A rejected form for stopping or resuming reminders, which is shown again with the problem. */
 interface RejectedForm {
   readonly reason: string
   readonly problem: Problem
@@ -101,7 +101,7 @@ function renderKillSwitchPage(
   const main = html`<p class="back"><a href="/settings/reminders">Reminders</a></p>
 <h1>Kill switch</h1>
 <p class="lead">While the kill switch is on, no reminder of your account is sent, not even one that is due now. Waiting
-reminders are discarded. When you resume, new ones are planned for the invoices that are then due a reminder.</p>
+reminders are discarded. When you resume, new ones are planned for the invoices about which a reminder is then due.</p>
 ${
   installationSwitch.isOn &&
   html`<section class="card"><h2>The operator of this service has stopped all reminders</h2>
@@ -129,7 +129,7 @@ ${renderFieldFaults(rejected?.problem, 'reason')}
 function renderResumeForm(frame: Frame, rejected?: RejectedForm): Html {
   return html`${renderFaultSummary(rejected?.problem)}
 <form method="post" action="${PATH}/off" class="stack" data-once>${renderCommonHiddenFields(frame)}
-<p class="hint">New reminders are planned for the invoices that are due one. They are sent in each customer’s business hours, the first ones within a minute if those hours have begun, and at most one a day to each customer. Firm and final reminders wait for approval first.</p>
+<p class="hint">New reminders are planned for the invoices about which a reminder is due. They are sent in each customer’s business hours, the first ones within a minute if those hours have begun, and at most one a day to each customer. Firm and final reminders wait for approval first.</p>
 <p><button class="primary">Resume reminders</button></p></form>`
 }
 
