@@ -172,7 +172,7 @@ export function measureQueues(metrics: Metrics, database: DatabaseReader, clock:
   )
   metrics.gauge(
     'receivables_backend_webhook_oldest_due_seconds',
-    'Time since the oldest webhook delivery that may be sent became due.',
+    'How long the oldest due webhook delivery has been due. Deliveries to an endpoint that is paused, or that must wait, do not count.',
     async () => (await deliveries()).oldestDueSeconds,
     { aggregator: 'max' },
   )
@@ -184,7 +184,7 @@ export function measureQueues(metrics: Metrics, database: DatabaseReader, clock:
   )
   metrics.gauge(
     'receivables_backend_message_oldest_due_seconds',
-    'Time since the oldest message that may be sent became due.',
+    'How long the oldest scheduled, approved or queued message has been due.',
     async () => (await messages()).oldestDueSeconds,
     { aggregator: 'max' },
   )

@@ -7,7 +7,7 @@ export const erasureCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors erase',
     summary:
-      'Erase the personal data of a customer permanently. Amounts, dates, numbers and the external_id remain, and the customer never receives a reminder again. After an interruption, run the command again to complete the erasure.',
+      'Erase the personal data of a customer permanently. Amounts, dates, invoice numbers, line items and the external_ids remain, and the customer never receives a reminder again. After an interruption, run the command again to complete the erasure.',
     arguments: ['ID'],
     options: {
       reason: {

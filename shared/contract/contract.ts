@@ -1,8 +1,8 @@
 /**
  * Reads the route table from the OpenAPI document, which alone defines the operations and their scopes. The
- * process does not start if the document contains something that the table cannot express: a second scheme or
- * scope, a public operation, or a method that the gateway does not route. If such a part were ignored, the
- * operation would be missing, or open to every key.
+ * process does not start if the document contains something that the table cannot express: an operation with two
+ * security schemes or scopes, a public operation, or a method that the gateway does not route. If such a part were
+ * ignored, the operation would be missing, or open to every key.
  */
 import { readFileSync } from 'node:fs'
 import { load } from 'js-yaml'
@@ -29,7 +29,7 @@ type Members = Readonly<Record<string, unknown>>
 /** The maximum length of a call's body. `openapi.yaml` states it for clients. */
 export const BODY_BYTES_MAX = 256 * 1024
 
-/** The methods that the document may contain. From them, the gateway derives where it accepts HEAD and OPTIONS. */
+/** The methods that the document may contain. The gateway also accepts HEAD at each path with GET, and OPTIONS. */
 const METHODS: ReadonlyMap<string, Operation['method']> = new Map([
   ['get', 'GET'],
   ['post', 'POST'],

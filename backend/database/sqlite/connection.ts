@@ -165,7 +165,7 @@ export class SqliteConnection implements DatabaseConnection {
   }
 }
 
-/** Whether a statement failed because a disk has no space left. The error of SQLite is the cause of a `Problem`. */
+/** Whether the disk is full, according to SQLite's error: the `cause` of `error`, the `Problem` of a failed statement. */
 export function isDiskFull(error: unknown): boolean {
   return error instanceof Error && codeOf(causeOf(error)) === sqlite3.FULL
 }

@@ -27,7 +27,7 @@ const SHOWN_MAX = 5
 export const DETAILED_CURRENCIES_MAX = 3
 /** For how many days Home shows the upcoming reminders. */
 const DAYS = 7
-/** To count the customers who will be reminded, Home reads the upcoming reminders about this many invoices at most. */
+/** The largest number of invoices whose next reminder Home reads to count the customers who will be reminded. */
 export const UPCOMING_INVOICES_MAX = 400
 const UNREACHABLE_MAX = 1000
 /** The largest number of busy keys that Home lists. */

@@ -41,8 +41,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
             endpoints,
             urls,
             filters,
-            // The link to the next page repeats this limit. It is not `list.limit`, which is the default if the URL
-            // contains no limit.
+            // The link to the next page contains a limit only if the URL of this page contains one.
             limit: list.value('limit'),
             now,
           }),
