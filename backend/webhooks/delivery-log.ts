@@ -24,8 +24,8 @@ export interface DeliveryFilters {
   readonly status?: DeliveryStatus | undefined
   readonly type?: string | undefined
   /**
-   * The cursor: `next` of the previous page. It is the id of the last delivery on that page or, if that page was
-   * partial, of the last delivery that was searched for it.
+   * The cursor: `next` of the previous page. It is the id of the last delivery on that page. If the search for
+   * that page ended early, it is the id of the last delivery that was searched.
    */
   readonly before?: string | undefined
 }

@@ -102,8 +102,8 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     const release = await slots.acquire(clientNetwork(client), abort)
     const from = performance.now()
     const isReadOnly = head.method === 'GET' || head.method === 'HEAD'
-    // A failed request is repeated if the backend did not process it, or if it changes nothing. After a timeout, it is
-    // not repeated, because the client has already waited for long.
+    // A failed request is repeated if the backend did not process it, or if the request is read-only. After a timeout,
+    // no request is repeated, because the client has already waited long.
     const mayRetry = (error: unknown) =>
       abort.reason === undefined &&
       (error instanceof GatewayRejected || (isReadOnly && !(error instanceof PageTimeout)))

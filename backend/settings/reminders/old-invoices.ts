@@ -132,7 +132,7 @@ ${isAdmin && renderForm(frame, resumedSoFar)}
   return renderPage(frame, { title: 'Old invoices', section: SECTION, main })
 }
 
-/** After the first request, `settings.js` sends the form again until all invoices are resumed. */
+/** After the first request, `settings.js` sends the form again until reminders about all old invoices are resumed. */
 function renderForm(frame: Frame, resumedSoFar: number | undefined): Html {
   return html`<section class="card" aria-labelledby="chase"><h2 id="chase">Send reminders about all old invoices</h2>
 <p>Each customer is reminded in the next business hours, at most once a day and first with a friendly reminder. Customers who
@@ -149,6 +149,6 @@ export function renderOldInvoicesHint({ invoices, hasMore }: OldInvoices): Html 
   const count = hasMore
     ? `More than ${invoices.toLocaleString('en')} invoices`
     : plural(invoices, 'invoice')
-  const were = invoices === 1 ? 'was' : 'were'
-  return html`<p class="hint">No reminder is sent about ${count} that ${were} past due when created. <a href="${PATH}">Old invoices</a></p>`
+  const [were, them] = invoices === 1 ? ['was', 'it'] : ['were', 'them']
+  return html`<p class="hint">${count} ${were} past due when created. No reminder is sent about ${them}. <a href="${PATH}">Old invoices</a></p>`
 }

@@ -1,6 +1,7 @@
 // Invoices that were past due when they were created: pages say that no reminder is sent about them, until an Admin
 // resumes reminders about all of them.
 import t, { type Test } from 'tap'
+import { renderOldInvoicesHint } from '../../../backend/settings/reminders/old-invoices.ts'
 import { startMoneySettings, textOf } from '../../fixtures/accounts/money-settings.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
@@ -24,7 +25,7 @@ async function openWithOldInvoices(t: Test) {
 
 t.test('old invoices are counted, and chased after an Admin has resumed reminders', async (t) => {
   const { ada, backend, invoices, chasingOf, audit } = await openWithOldInvoices(t)
-  const hint = /No reminder is sent about 3 invoices that were past due when created\./
+  const hint = /3 invoices were past due when created\. No reminder is sent about them\./
   for (const path of ['/settings', '/settings/reminders']) {
     matches(t, textOf(await ada.page(path)), hint, path)
   }
@@ -99,3 +100,18 @@ t.test('invoices of other accounts are neither shown nor chased', async (t) => {
   matches(t, json['chasing'], { blocked_reason: 'history' })
   matches(t, await chasingOf(invoices[0] ?? {}), { blocked_reason: null })
 })
+
+t.test(
+  'the hint says how many old invoices there are, or that there are more than were counted',
+  (t) => {
+    const hintOf = (invoices: number, hasMore: boolean) =>
+      renderOldInvoicesHint({ invoices, hasMore, customers: invoices, due: new Map() })?.text
+    const one = />1 invoice was past due when created\. No reminder is sent about it\. </
+    matches(t, hintOf(1, false), one)
+    const many =
+      />More than 1,000 invoices were past due when created\. No reminder is sent about them\. </
+    matches(t, hintOf(1000, true), many)
+    t.equal(hintOf(0, false), undefined)
+    t.end()
+  },
+)
