@@ -10,7 +10,7 @@ import { cachedFor, type Metrics } from './metrics.ts'
 
 /** Health is cached for metrics, so that all health metrics of one scrape come from a single health check. */
 const HEALTH_CACHED_MS = 1_000
-/** Longer than any log level. A log level is the only body that the listener reads. */
+/** Longer than any log level. A log level is the only body whose content matters to the listener. */
 const BODY_BYTES_MAX = 64
 
 export interface Health {
@@ -119,11 +119,11 @@ async function serveLogLevel(
   respond(response, 200, `${log.level}\n`)
 }
 
+/** Reads the whole body but returns only its beginning, because leaving the loop early would close the connection. */
 async function readText(request: IncomingMessage): Promise<string> {
   let text = ''
   for await (const chunk of request.setEncoding('latin1')) {
-    text += chunk
-    if (text.length > BODY_BYTES_MAX) break
+    if (text.length <= BODY_BYTES_MAX) text += chunk
   }
   return text.trim()
 }

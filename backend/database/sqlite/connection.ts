@@ -165,7 +165,7 @@ export class SqliteConnection implements DatabaseConnection {
   }
 }
 
-/** Whether the disk is full, according to SQLite's error: the `cause` of `error`, the `Problem` of a failed statement. */
+/** Whether a statement failed because the disk is full. `error` is its `Problem`, whose `cause` is SQLite's error. */
 export function isDiskFull(error: unknown): boolean {
   return error instanceof Error && codeOf(causeOf(error)) === sqlite3.FULL
 }
