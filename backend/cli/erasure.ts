@@ -54,8 +54,8 @@ export const erasureCommands: readonly Command[] = [
 
 /** Returns a sentence that says where the data remains after an erasure. */
 function remainsNote(isLogEmpty: boolean): string {
-  const inDatabase = isLogEmpty
-    ? ''
-    : '. So do the files of the database, until their free space and the log are overwritten'
-  return `Backups that were made before the erasure still contain the data${inDatabase}. See docs/operations.md, "Personal data".`
+  const places = isLogEmpty
+    ? 'Backups that were made before the erasure'
+    : 'Backups that were made before the erasure, and the files of the database,'
+  return `${places} still contain the data: docs/operations.md, "Personal data", says how to delete it.`
 }

@@ -59,11 +59,10 @@ t.test('after an erasure, the next call shows the debtor as erased', async (t) =
   const repeated = await repeat()
   matches(t, repeated, containing(`${before} There was nothing more to erase.`))
   // Regression: on SQLite, backups were mentioned only if the write-ahead log could not be emptied.
-  matches(
-    t,
-    repeated,
-    containing('Backups that were made before the erasure still contain the data'),
-  )
+  // Only PostgreSQL keeps erased data in its files, until an operator runs `vacuum`.
+  const files = ON_POSTGRES ? ', and the files of the database,' : ''
+  const places = `Backups that were made before the erasure${files}`
+  matches(t, repeated, containing(`${places} still contain the data`))
   const invoice = { debtor_id: id, currency: 'EUR', amount: 100, notes: 'Ask for Ms. Jansen' }
   await create('/invoices', invoice)
   // Regression: the rows that a repeated erasure erased were said to have been erased at the time of the first one.

@@ -90,8 +90,8 @@ export class SqliteConnection implements DatabaseConnection {
   }
 
   /**
-   * Runs `sql`, then commits. If the disk fails during the commit, throws 504, because the data may still be found
-   * after a crash. A 503 would claim that nothing was recorded.
+   * Runs `sql`, then commits. If the disk fails during the commit, throws 504, because the outcome is unknown: the
+   * write-ahead log may already contain the transaction, and SQLite would then recover it after a restart.
    */
   async commit(sql: string): Promise<void> {
     try {
