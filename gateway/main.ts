@@ -3,8 +3,8 @@
 /**
  * V8 reads these flags only when a process starts. `docs/decisions/0009-v8-flags.md` has the effect of each.
  *
- * - The young generation may use 16 MB for new objects: with Node's smaller default, objects of calls in progress
- *   are promoted to the old generation.
+ * - The young generation may use 16 MB for new objects. With less, which is Node's default if the machine has little
+ *   memory, objects of calls in progress are promoted to the old generation.
  * - The old generation is collected when it has grown by 15 %, which keeps memory use low.
  * - Garbage is collected on the main thread only: a gateway process has one core, for which other threads would compete
  *   with the main thread.

@@ -68,7 +68,7 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders run',
     summary:
-      'Rehearse reminders: plan and send all that are due, as if the time were T. Firm and final reminders still wait for approval. This requires REHEARSAL=on, with which the backend itself sends no reminders.',
+      'Rehearse reminders: plan all, and really send those that are due, as if the time were T. Without SMTP_URL, they are written to files. Firm and final reminders still wait for approval. This requires REHEARSAL=on, with which the backend itself sends no reminders.',
     arguments: [],
     options: {
       now: {
@@ -105,6 +105,7 @@ export const reminderCommands: readonly Command[] = [
           debtor_name: debtorName,
           body: message.body,
           expires_at: expiresAt,
+          // As in Settings, where a decision repeats this value, so that it applies only to this content.
           seen: contentDigest,
         })),
         text:
@@ -265,7 +266,7 @@ function renderRehearsalText(messages: readonly MessageRow[]): string {
 
 function renderApprovalText({ message, debtorName, invoices, expiresAt }: PendingApproval): string {
   return [
-    `${message.id}: ${message.stage}, to ${debtorName} <${message.recipient}>, until ${expiresAt}`,
+    `${message.id}: ${message.stage}, to ${debtorName} <${message.recipient}>, to be decided by ${expiresAt}`,
     ...invoices.map(
       ({ number, dueDate, amountDue, onAccount = 0, currency }) =>
         `  ${number}, due ${dueDate}: ${moneyText(amountDue, currency)}${

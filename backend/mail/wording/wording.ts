@@ -69,8 +69,8 @@ export function fillIn(template: string, values: Readonly<Record<Variable, strin
   })
 }
 
+/** `closing` may be empty. For the other texts, `checkWording` rejects an empty text before this check applies. */
 const MULTILINE_TEXT = text({ max: 3000, min: 0, multiline: true })
-/** Only the `min: 0` of `closing` has an effect: `checkWording` rejects all other empty texts as `required`. */
 const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
   subject: text({ max: 150 }),
   greeting: text({ max: 200 }),
