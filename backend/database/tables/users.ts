@@ -96,7 +96,10 @@ export interface KnownBrowserRow {
 /** A request for a link that sets a new password. */
 export interface PasswordResetRow {
   id: string
-  /** The entered address, trimmed and in lower case. The row is deleted soon if no link is sent, e.g. because there is no such user. */
+  /**
+   * The entered address, trimmed and in lower case. The row is deleted soon if no link is sent, e.g. because there is
+   * no such user.
+   */
   email: string
   user_id: string | null
   /** SHA-256, base64url. */

@@ -113,7 +113,7 @@ function renderResult({ href, page, title }, excerpt) {
   return item
 }
 
-/** Turns alternative sections, such as samples in several languages, into tabs. The browser stores the chosen language. */
+/** Turns alternative sections, e.g. samples in several languages, into tabs. The browser stores the chosen language. */
 const CHOICE = 'docs-language'
 const storage = openStorage()
 let tabsCount = 0

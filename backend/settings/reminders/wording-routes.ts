@@ -107,8 +107,8 @@ export const wordingPages: readonly SessionPage[] = [
     },
   },
   {
-    // JSON replaces all texts: an omitted `closing` becomes empty, and a request without one of the others is rejected. A
-    // form, in contrast, changes only the texts that the person has edited.
+    // JSON replaces all texts: an omitted `closing` becomes empty, and a request without one of the others is rejected.
+    // A form, in contrast, changes only the texts that the person has edited.
     method: EDIT_METHODS,
     path: `${PATH}/{id}`,
     adminsOnly: ADMINS_ONLY,
