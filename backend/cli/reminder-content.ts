@@ -100,7 +100,8 @@ export const reminderContentCommands: readonly Command[] = [
 
   defineCommand({
     name: 'reminders payment',
-    summary: 'Show, replace or remove the payment details in an account’s reminders, per currency.',
+    summary:
+      'Show, replace or remove the payment details in an account’s reminders, per currency. A detail that is not given becomes empty.',
     arguments: [],
     options: {
       account: ACCOUNT,

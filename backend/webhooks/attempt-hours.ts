@@ -48,7 +48,7 @@ export async function countAttempts(
     .execute()
 }
 
-/** Returns the current UTC hour and the 24 hours before it, the oldest first, as in the column `hour`. */
+/** Returns the current UTC hour and the 24 hours before it, the oldest first, in the format of the column `hour`. */
 export function lastHours(now: Date): string[] {
   return Array.from({ length: HOURS }, (_, index) =>
     hourOf(new Date(now.getTime() - (HOURS - 1 - index) * HOUR_MS).toISOString()),

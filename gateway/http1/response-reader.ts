@@ -16,9 +16,9 @@ const LENGTH = /^\d{1,15}$/
 /** Receives the parts of responses. A receiver may call `ResponseReader.stop` at any time. */
 export interface ResponseReceiver {
   /**
-   * Called for every head, including informational responses (1xx). In `fields`, names in lower case and
-   * values alternate. `length` is the length of the body in bytes; undefined if it is not known yet, or if the response
-   * is informational.
+   * Called for every head, including informational responses (1xx). `fields` alternates between names, which are in
+   * lower case, and values. `length` is the length of the body in bytes; undefined if it is not known yet, or if the
+   * response is informational.
    */
   onHead(status: number, fields: readonly string[], length: number | undefined): void
   /** The receiver may use `part` only until this method returns. */

@@ -149,7 +149,7 @@ function makeTabs(element) {
     return panel
   })
   element.replaceChildren(list, ...panels)
-  // Until this is set, the stylesheet hides the closed sections.
+  // Until this is set, the stylesheet hides each `<details>` that is closed.
   element.dataset.ready = ''
   selectTab(list.children[0])
   list.addEventListener('click', ({ target }) => choose(target.closest('[role=tab]')))

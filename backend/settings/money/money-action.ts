@@ -22,7 +22,7 @@ export interface MoneyAction<Loaded extends PreviewContext, Input, Done> {
   readonly paths: MoneyActionPaths
   /**
    * The name of the operation, which is stored with the idempotency key. It must never change: otherwise a request
-   * that is repeated after an update would be performed twice.
+   * that is repeated after an upgrade of the service would be performed twice.
    */
   readonly operation: string
   /** The message of the error page that Members receive. */

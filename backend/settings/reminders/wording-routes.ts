@@ -187,7 +187,7 @@ export const wordingPages: readonly SessionPage[] = [
         sendTestReminder(tx, user, { ...key, wording, invoiceId }, actionContext),
       )
       const view = await readSentView(request, deps)
-      // The mail may be sent, written to a file, dropped or kept waiting; the message on the page says which.
+      // The test mail is a notice. It may be sent, written to a file, dropped or kept waiting; the page says which.
       const route = deps.noticeRouteOf?.(email) ?? 'waiting'
       return {
         json: { object: 'test_reminder', to: email, route },
