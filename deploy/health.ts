@@ -1,7 +1,7 @@
 /**
  * The health check of the image, which has no `curl`: exits with code 0 if the process in this container is
- * ready. The image does not know which of the two processes it runs, so the check requests both operations
- * ports.
+ * ready. The image does not know which of the two processes it runs, so the check sends a request to the operations
+ * ports of both.
  */
 import { isIPv6 } from 'node:net'
 

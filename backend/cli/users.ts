@@ -91,7 +91,9 @@ function passwordFrom(source: PasswordSource, context: Context): string | Promis
   if (password === undefined) {
     // Without this check, a script that passes no password would wait for input forever.
     if (readsStdin || context.stdin().isTTY) return readPassword(context)
-    throw new UsageError('Without a terminal, the command requires --password-stdin')
+    throw new UsageError(
+      'Without a terminal, the command cannot request the password: use --password-stdin',
+    )
   }
   if (readsStdin) throw new UsageError('Use either --password or --password-stdin')
   return password

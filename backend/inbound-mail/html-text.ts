@@ -6,7 +6,7 @@ import { truncate } from '../validation/truncate.ts'
 const HTML_CHARS_MAX = 10_000
 
 export function textOfHtml(html: string): string {
-  // Mail programs write styles before the text, and these can be longer than the part that is read.
+  // Hidden text is removed first: the styles that mail programs write before the text can be longer than the limit.
   const markup = truncate(withoutHiddenText(html), HTML_CHARS_MAX)
     .replace(/\s+/g, ' ')
     .replace(/<(?:br|\/(?:p|div|tr|li|h[1-6]))\b[^<>]*>/gi, '\n')

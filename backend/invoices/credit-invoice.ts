@@ -22,7 +22,7 @@ export interface Credit {
 
 /**
  * Credits an invoice, and replans waiting reminders with the new amount due. Throws `not_found`,
- * `invoice_state_conflict`, and `validation_failed` if the reason is missing or the credit exceeds the amount due.
+ * `invoice_state_conflict`, and `validation_failed` if the reason is invalid or the credit exceeds the amount due.
  */
 export async function creditInvoice(
   tx: Transaction,

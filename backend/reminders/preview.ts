@@ -36,15 +36,15 @@ export interface PreviewedMessage {
     readonly number: string
     readonly dueDate: string
     readonly amountDue: number
-    /** The part that money on account covers, in minor units; absent or 0 if it covers nothing. */
+    /** The part of `amountDue` that money on account covers, in minor units; absent or 0 if it covers nothing. */
     readonly onAccount?: number
     readonly currency: string
   }[]
   readonly requiresApproval: boolean
   /**
-   * The refusal of the first safety rail that would block the message; null if no safety rail would. For a stored
-   * message, only the safety rails that would block every message to the debtor are applied. For sample data, the
-   * reason is `demo` only if no other safety rail would block the message.
+   * The refusal of a safety rail that would block the message; null if no safety rail would. For a stored message,
+   * only the safety rails that would block every message to the debtor are applied. For sample data, the reason is
+   * `demo` only if no other safety rail would block the message.
    */
   readonly refusal: Refusal | null
   /** The stored message; null if the message is not planned yet. */
@@ -175,7 +175,7 @@ interface Sending {
 
 /**
  * Statuses of messages whose hand-over was attempted or is in progress. `lastSentAt` may be the time of this attempt,
- * so the daily cap does not delay such a message.
+ * so the prediction does not apply the daily cap to such a message.
  */
 const ATTEMPTED: readonly MessageStatus[] = ['queued', 'sending']
 

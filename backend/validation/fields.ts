@@ -76,7 +76,7 @@ export const calendarDate = parsed(
 )
 /**
  * A date and time, returned as ISO 8601 in UTC with milliseconds, as the database stores it. Smaller fractions are
- * rounded up. A stored time has no smaller fractions, so it is before the result exactly if it is before the given
+ * rounded up. A stored time has no smaller fractions, so it is before the result if and only if it is before the given
  * time.
  */
 export const instant = parsed(

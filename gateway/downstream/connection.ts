@@ -308,8 +308,8 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   /**
-   * Drains the connection: closes it if it is idle; otherwise the client can send the rest of its request
-   * until `by`.
+   * Drains the connection: closes it if it is idle. Otherwise, the client can send the rest of its request until `by`
+   * (`performance.now()`).
    */
   closeBy(by: number): void {
     this.#body.endBy(by)
@@ -329,7 +329,10 @@ export class Connection implements CallConnection, BudgetedConnection {
     } else if (now > this.#deadline || this.#body.isLate(now)) this.#expire()
   }
 
-  /** Begins the next call if its head has arrived. */
+  /**
+   * Begins the next call if its head has arrived; rejects a malformed head. If the head is incomplete, waits for the
+   * rest until the deadline, or closes the connection if the client has closed its half.
+   */
   #beginCall(now: number): void {
     let head: RawRequestHead | undefined
     try {

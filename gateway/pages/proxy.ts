@@ -1,9 +1,9 @@
 /**
- * Forwards page requests, and mails from the mail server, to a backend with http-proxy-3. Before that, each request is
- * validated and its body is read; only allow-listed headers are forwarded. The listener writes the response
+ * Uses http-proxy-3 to forward page requests, and mails from the mail server, to a backend. Before that, each request
+ * is validated and its body is read; only allow-listed headers are forwarded. The listener writes the response
  * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and an incomplete response would look
- * complete. Backends are chosen and connected in the same way as for calls. The number of pages that are loaded at
- * the same time, from all backends together, is limited to the number of page connections of a single backend (see
+ * complete. Backends are chosen and connected in the same way as for calls. The number of pages that are loaded at the
+ * same time, from all backends together, is limited to the number of page connections of a single backend (see
  * `PageSlots`). Even if all pages come from one backend, its HTTP agent therefore never queues requests.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'

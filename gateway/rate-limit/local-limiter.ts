@@ -1,6 +1,6 @@
 /**
- * A rate limiter without Redis, which counts only the calls of this process: exact if there is one gateway with one
- * worker.
+ * A rate limiter for installations without Redis. It counts only the calls of this process, so the limit is exact only
+ * if there is one gateway with one worker.
  */
 import { type Allowance, type RateLimiter, WINDOW_MS } from './limiter.ts'
 import { createSteadyClock } from './steady-clock.ts'

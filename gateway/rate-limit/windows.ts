@@ -8,9 +8,10 @@ import { WINDOW_MS } from './limiter.ts'
 const SWEEP_MS = 60_000
 /**
  * How much more time than `WINDOW_MS` a window may have left. A window with even more time was opened before a clock
- * was set back, and no longer applies. Without this, if the clock had been a day ahead, a key that has reached its
- * limit would be rejected for a day longer. The tolerance is larger than `SHIFT_MS`, the corresponding tolerance in
- * `consume.lua`, and than the error with which this process estimates the clock of the store (Redis).
+ * was set back, and no longer applies. If it still applied, and the clock had been a day ahead, a key that has reached
+ * its limit would be rejected for a day longer. The tolerance is larger than the corresponding tolerance in
+ * `consume.lua` (`SHIFT_MS`), and larger than the error with which this process estimates the clock of the store
+ * (Redis).
  */
 const TOLERANCE_MS = 10_000
 
@@ -35,7 +36,10 @@ export interface Window {
 export interface LocalWindows {
   /** Returns the open window of a key, if there is one. */
   find(keyId: string): Window | undefined
-  /** Returns the open window of a key; opens a window if there is none. */
+  /**
+   * Returns the open window of a key, in which the caller counts a call; opens a window if there is none. Sets the
+   * limit of the window, and marks the window as changed.
+   */
   open(keyId: string, limit: number): Window
   /**
    * Sets the window to the count of the shared store, plus the calls that are still unreported. The caller has already

@@ -53,7 +53,7 @@ export function migrateEmpty(
   })
 }
 
-/** Applies pending migrations and returns the names of those that this call completed. */
+/** Applies the pending migrations, and returns their names. */
 export async function applyPending(
   target: MigrationTarget,
   migrations: Migrations,
@@ -154,9 +154,9 @@ async function runBackfill(
 }
 
 /**
- * Reads the keys of up to `limit` rows after `position`, and updates those rows that meet the condition of the step.
- * Returns as `rows` how many were read, and as `last` the key of the last one, or undefined if fewer than `limit` rows
- * were left, so that the step is done.
+ * Reads the keys of up to `limit` rows after `position`, and updates those rows that meet the condition of the step. In
+ * the result, `rows` is the number of rows that were read. `last` is the key of the last of them; undefined if fewer
+ * than `limit` rows were left, which means that the step is done.
  */
 async function backfillBatch(
   tx: Kysely<unknown>,

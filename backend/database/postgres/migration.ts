@@ -40,8 +40,8 @@ const LOCK_NOTE_MS = 30_000
 const LOCK_TIMEOUT_MS = 300
 
 /**
- * The maximum pause before work that another transaction has blocked is attempted again. The actual pause is up to half
- * shorter or longer, at random.
+ * If another transaction blocks the work, the pause before the next attempt doubles each time, up to this value. The
+ * actual pause is up to half shorter or longer, at random.
  */
 const RETRY_PAUSE_MS_MAX = 5000
 
@@ -144,8 +144,8 @@ async function transact<T>(
 }
 
 /**
- * Retries work that was aborted because of a lock of another transaction, or a deadlock with one. The migration gives
- * way, so that it hardly delays calls.
+ * Retries work that was aborted because another transaction holds a lock, or because of a deadlock with another
+ * transaction. The migration gives way, so that it hardly delays calls.
  */
 async function retryWhileLocked<T>(
   progress: MigrationProgress,

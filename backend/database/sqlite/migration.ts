@@ -12,7 +12,8 @@ import { kyselyOnConnection } from './kysely.ts'
  * so this function opens its own connection.
  *
  * Another process may record payments during the migration. A backfill blocks payments only briefly, because it changes
- * rows in batches. Building an index blocks payments for a second or two if the table has a million rows.
+ * rows in batches. Building an index or adding a column blocks payments until the whole table is read, which takes a
+ * second or two for a million rows.
  */
 export async function migrateFile(
   path: string,

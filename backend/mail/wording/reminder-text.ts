@@ -44,7 +44,7 @@ export interface ReminderInvoice {
   readonly dueDate: string
   /** In minor units. */
   readonly amountDue: number
-  /** The part that money on account covers, in minor units; absent or 0 if it covers nothing. */
+  /** The part of `amountDue` that money on account covers, in minor units; absent or 0 if it covers nothing. */
   readonly onAccount?: number
   readonly currency: string
   /** 0 or less if the invoice is not overdue. */

@@ -69,7 +69,7 @@ export function fillIn(template: string, values: Readonly<Record<Variable, strin
   })
 }
 
-/** `closing` may be empty. For the other texts, `checkWording` rejects an empty text before this check applies. */
+/** Accepts an empty text, because `closing` may be empty. In other fields, `checkWording` itself rejects it. */
 const MULTILINE_TEXT = text({ max: 3000, min: 0, multiline: true })
 const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
   subject: text({ max: 150 }),

@@ -1,7 +1,7 @@
 /**
  * Predicts the chasing fields that the planner will set for a new invoice, so that the response to the creation of the
- * invoice already contains them. The prediction ignores reminders with an unknown outcome: if there are any, the
- * planner soon corrects the fields.
+ * invoice already contains them. The prediction ignores a reminder to the debtor that may have arrived and will be
+ * retried. If there is one, the planner soon corrects the fields.
  */
 import type { Reader } from '../../database/database.ts'
 import type { DebtorRow } from '../../database/tables.ts'
@@ -42,8 +42,8 @@ export async function initialChasing(
     now,
   )
   const fields = plan.invoices.get(id) ?? NOT_YET_CHASED
-  // `planDebtor` does not receive `isCovered`. Otherwise, if a stage is due, it would return the fields of an invoice
-  // whose block has been logged, and the planner would never log the block.
+  // `planDebtor` does not receive `isCovered`. With it, if a stage is due, the result would be the fields that an
+  // invoice has after its block was logged. The planner would then never log the block.
   const isCovered =
     fields.chasing_next_action_at !== null && (await coversNewInvoice(reader, debtor.id, invoice))
   return isCovered ? { ...fields, chasing_blocked_reason: CREDIT_ON_ACCOUNT.reason } : fields

@@ -72,8 +72,9 @@ export async function markSent(
 }
 
 /**
- * Returns SQL for the value if the invoice is still unpaid and has one of these statuses of chasing, otherwise for the
- * stored value of the column: a payment, for example, may have paused or stopped chasing since the message was planned.
+ * Returns SQL for the new value of the column. If the invoice is still unpaid and its chasing has one of these
+ * statuses, this is `value`. Otherwise, the column keeps its value: a payment, for example, may have paused or stopped
+ * chasing since the hand-over began.
  */
 function ifUnpaidAndChasing<T extends string | null>(
   statuses: readonly InvoiceRow['chasing_status'][],

@@ -128,8 +128,8 @@ export async function sendRound(
       const result = await sendOne(deps, id)
       if (result?.outcome === 'accepted') denied = 0
       if (result?.outcome !== 'abandoned') continue
-      // With `isDenied`, the server may still relay mail to other recipients. Any other reason, e.g. that the server is
-      // unavailable, probably affects every mail.
+      // With `isDenied`, the server may still relay mail to other recipients. Any other reason for which a hand-over is
+      // abandoned, e.g. that the server is unavailable, probably affects every mail.
       if (result.isDenied) denied++
       if (!result.isDenied || denied >= DENIED_MAX) isUnavailable = true
     }

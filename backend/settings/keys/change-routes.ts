@@ -86,7 +86,8 @@ export const keyChangePages: readonly SessionPage[] = [
       const flash = rotation.grace === 'now' ? 'key_replaced' : 'key_rotated'
       const { row, secret, replaced } = await request.performAction(flash, async (tx) => {
         const rotated = await rotateApiKey(tx, id, rotation, peppers, actionContext, account.id)
-        // Recorded as for a new key. A repeated form is rejected before this, because a key can be rotated only once.
+        // Rejects a `submission` that was already sent for another key. A repeated rotation of the same key was
+        // rejected before this, because a key can be rotated only once.
         await recordSubmission(tx, request, rotated.row)
         return rotated
       })

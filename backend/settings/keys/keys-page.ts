@@ -129,9 +129,9 @@ data-warning="${revocationWarning(row, now)}">Revoke<span class="unseen"> ${row.
 }
 
 /**
- * Says when the key was last used, and what a revocation causes. Each backend stores the last uses of
- * keys every few seconds. This backend has stored its own before it renders the page, but a key without a stored use
- * may have been used through another backend in the last few seconds.
+ * Says when the key was last used, and what a revocation causes. Each backend buffers the last uses of keys for a few
+ * seconds. This backend stores its buffered uses before it renders the page, but a key without a stored use may have
+ * been used through another backend in the last few seconds.
  */
 export function revocationWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null

@@ -115,7 +115,7 @@ export interface ApprovalView {
   readonly sender: { readonly name: string; readonly replyTo: string | null }
   /** The language of the reminder. */
   readonly language: Language
-  /** Currencies in which the reminder does not say how to pay. */
+  /** Currencies without payment details in which an invoice of the reminder has no payment link of its own. */
   readonly currenciesWithoutPaymentDetails: readonly string[]
   /**
    * The newest other messages to and from the same customer; at least one more than the page shows if there are more.
@@ -123,9 +123,9 @@ export interface ApprovalView {
   readonly otherMessages: readonly MessageRow[]
 }
 
-/** Renders sender and subject. The recipient is omitted: the facts above show it, masked for Members. */
+/** Renders the sender, where replies go, and the subject. The facts above show the recipient, masked for Members. */
 function renderEnvelope({ name, replyTo }: ApprovalView['sender'], { subject }: MessageRow): Html {
-  return html`<section class="card" aria-label="The mail as it will be sent"><dl class="facts">
+  return html`<section class="card" aria-label="Sender and subject"><dl class="facts">
 <div><dt>From</dt><dd translate="no">${name}</dd></div>
 <div><dt>Replies go to</dt><dd translate="no">${replyTo === null ? 'the message log' : html`${replyTo} and the message log`}</dd></div>
 <div class="whole"><dt>Subject</dt><dd translate="no">${subject}</dd></div></dl></section>`
@@ -157,7 +157,7 @@ export function renderApproval(
   const { message, debtorName, expiresAt, contentDigest } = approval
   const { timezone } = session.account
   const path = `${PATH}/${message.id}`
-  // Undefined if the problem of the action is shown at the top of the page instead of in the form.
+  // Undefined if no action was rejected, or if its problem is shown at the top of the page instead of in the form.
   const inForm = rejectedInForm(rejectedAction, [REJECT])
   const seenField = html`<input type="hidden" name="seen" value="${contentDigest}">`
   const allMessages = {

@@ -245,7 +245,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
         const since = parseSince(fields.text('since'), session.account.timezone)
         const row = await getEndpoint(database.read, session.account.id, id)
         // One request redelivers for a few seconds only. If `hasMore` is true, the user must repeat the request to
-        // redeliver the others.
+        // redeliver the remaining deliveries.
         const isTimeOver = startTimeLimit(clock, actionContext.now)
         const { count, hasMore } = await redeliverFailed(
           database,

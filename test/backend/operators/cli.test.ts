@@ -150,7 +150,7 @@ t.test('a password is read from standard input', async (t) => {
   matches(t, await pipe(''), { code: 1, stderr: /must have 8 to 256 characters/ })
   const both = [...role, '--password-stdin', '--password', PASSWORD]
   matches(t, await run(...create, ...both), { code: 2, stderr: /either --password or/ })
-  matches(t, await run(...create, ...role), { code: 2, stderr: /requires --password-stdin/ })
+  matches(t, await run(...create, ...role), { code: 2, stderr: /use --password-stdin/ })
   matches(t, await pipe(`${PASSWORD}\n`), { code: 0, stderr: '' })
   t.ok(await canLogIn(t, url, 'ada@example.org'))
 })
