@@ -39,7 +39,7 @@ const STORAGE_SETTINGS = {
   ),
   DATABASE_DIRECT_URL: optional(
     text(
-      'The address of PostgreSQL itself, for migrations, exports, and the two connections with which each backend listens for notifications and polls. Required if DATABASE_URL is the address of a pooler in transaction mode.',
+      'The address of PostgreSQL itself, for migrations, exports, and the two connections with which each backend listens for notifications and polls the server. Required if DATABASE_URL is the address of a pooler in transaction mode.',
       { secret: true },
     ),
   ),
