@@ -95,7 +95,7 @@ export const EXPORTED_TABLES: readonly ExportedTable[] = [
     json: ['facts'],
     withheld: ['lease', 'approved_hash', 'payment_digest'],
   },
-  // A row says which message uses a stage of an invoice. No other message can then use the same stage.
+  // A row says which message uses a stage of an invoice. No other message can use this stage in the same cycle.
   { name: 'taken_stages', key: ['invoice_id', 'stage', 'cycle'] },
   { name: 'suppressed_addresses', key: ['account_id', 'address', 'reason'] },
   { name: 'inbound_mail', key: ['digest'], withheld: ['digest'] },

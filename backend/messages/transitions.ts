@@ -1,7 +1,7 @@
 /**
- * The append-only log of message states. Each stage of an invoice, such as `firm`, can be used by one message only (see
- * `TakenStageRow`). If a message ends without a delivery, another message can use its stages. If the outcome of an
- * attempt to hand the message over is unknown, the message may have arrived, so it keeps its stages.
+ * The append-only log of message states. In each chasing cycle of an invoice, a stage such as `firm` can be used by one
+ * message only (see `TakenStageRow`). If a message ends without a delivery, another message can use its stages. If the
+ * outcome of an attempt to hand the message over is unknown, the message may have arrived, so it keeps its stages.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'

@@ -335,7 +335,7 @@ export async function endSession(tx: Transaction, token: string): Promise<void> 
 export interface PreviousSession {
   /** The session token that the browser sent, valid or not. The session may be pending. */
   readonly token: string | undefined
-  /** Undefined if no session has this token, or if the session is pending or has ended. */
+  /** Undefined if no session has this token, if the session is pending or has ended, or if its user is not active. */
   readonly session: Pick<Session, 'user' | 'createdAt'> | undefined
 }
 

@@ -135,8 +135,8 @@ data-warning="${revocationWarning(row, now)}">Revoke<span class="unseen"> ${row.
  */
 export function revocationWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null
-    ? 'No use of this key is recorded; a use in the last few seconds may not be recorded yet. Further calls will fail immediately.'
-    : `This key was used ${agoWords(last_used_at, now)}. Further calls will fail immediately.`
+    ? 'No use of this key is recorded; a use in the last few seconds may not be recorded yet. If you revoke the key, calls with it fail immediately.'
+    : `This key was used ${agoWords(last_used_at, now)}. If you revoke the key, calls with it fail immediately.`
 }
 
 function renderScopeAllowanceCard({ account }: Session, isAdmin: boolean): Html {

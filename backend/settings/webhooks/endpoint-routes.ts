@@ -68,6 +68,7 @@ const DELIVERIES_MAX = 10
 /** An endpoint with its secret, which is shown once. */
 interface Revealed extends EndpointWithSecret {
   readonly recent: RecentAttempts
+  /** The HTTP status of the response. */
   readonly status: number
 }
 
