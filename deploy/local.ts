@@ -200,7 +200,7 @@ function readOrMakeSecrets(): Record<string, string | undefined> {
       `SECRET_BOX_KEY=${random()}`,
       `DEMO_PASSWORD=${randomBytes(9).toString('base64url')}`,
     ]
-    // The file gets its final name only once it is complete. Otherwise, an interrupted start could leave a file without
+    // The file gets its final name only when it is complete. Otherwise, an interrupted start could leave a file without
     // some secrets, and no later start would succeed.
     writeFileSync(`${path}.partial`, `${lines.join('\n')}\n`, { mode: 0o600 })
     renameSync(`${path}.partial`, path)
@@ -220,7 +220,7 @@ interface Listening {
   readonly socket?: string
 }
 
-/** Starts one process of the service; resolves once it listens. */
+/** Starts one process of the service; resolves when the process listens. */
 async function start(
   name: 'backend' | 'gateway',
   settings: Record<string, string>,

@@ -41,10 +41,11 @@ export interface IssuedApiKey {
 }
 
 /**
- * The key's digest is made with the first pepper. Throws `validation_failed`, with a list of the errors of the name,
- * the expiry and the addresses, and of an empty list of scopes. If there are no such errors, unknown scopes are
- * reported, and after them an invalid rate limit, each with a `detail` instead of the list. Throws `not_found` if there
- * is no such account.
+ * The key's digest is made with the first pepper. Throws `not_found` if there is no such account. Throws
+ * `validation_failed` for the first of these checks that fails:
+ * 1. the name, the expiry and the addresses are valid, and there is a scope (`errors` lists all faults of these);
+ * 2. all scopes are known;
+ * 3. the rate limit is valid.
  */
 export async function issueApiKey(
   tx: Transaction,
@@ -205,8 +206,8 @@ const findKey = prepared((reader: Reader, { id }: { id: string }) =>
 )
 
 /**
- * Returns for each digest, in the same order, the key or undefined. A digest is the `digestApiKey` of a secret.
- * Also finds revoked keys.
+ * Returns for each digest, in the same order, the key or undefined. The digests are results of `digestApiKey`. Also
+ * finds revoked keys.
  */
 export async function findKeysByDigest(
   reader: Reader,

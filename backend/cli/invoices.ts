@@ -17,7 +17,7 @@ import { accountIdOf } from './owner.ts'
 
 export const invoiceCommands: readonly Command[] = [
   defineCommand({
-    // Public names keep this spelling, such as the audit action `invoice.finalised`.
+    // Public names, such as the audit action `invoice.finalised`, keep the British spelling.
     name: 'invoices finalise',
     summary:
       'Finalize a draft: it becomes an open invoice, which the customer owes. Its number does not change.',

@@ -23,9 +23,9 @@ const PERSONAL: Readonly<Record<string, Replacements>> = {
 /** The value of each member after an erasure, or the mark that `withNull` returns. */
 type Replacements = Members
 
-/** Marks a member whose value is an object of which `replace` changes only the member `name`, to null. */
-function withNull(name: string): Members {
-  return { nulled: name }
+/** Marks a member that contains an object. In this object, `replace` changes only `innerMember`, to null. */
+function withNull(innerMember: string): Members {
+  return { nulled: innerMember }
 }
 
 /** Replaces the personal members of the object in a stored response. */

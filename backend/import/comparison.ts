@@ -17,7 +17,10 @@ export interface RowWithMissingRecords {
   readonly invoice: LedgerInvoice
   /** The id of the invoice in the service; undefined if the service does not have the invoice. */
   readonly invoiceId: string | undefined
-  /** Whether the file has a payment of the invoice that is missing at the service, and no difference prevents it. */
+  /**
+   * Whether the file shows the invoice as paid, the service does not have this payment, and no difference prevents an
+   * import from recording it.
+   */
   readonly canRecordPayment: boolean
 }
 

@@ -23,8 +23,9 @@ export interface SyntaxFault {
 }
 
 /**
- * The maximum length of a row. The parser adds the characters of the row's cells that it has read, and the bytes of the
- * cell that it is reading. Without this limit, an unclosed quote could make the rest of the file one cell.
+ * The maximum length of a row. The parser measures it as the number of characters in the cells that it has read, plus
+ * the number of bytes in the cell that it is reading. Without this limit, an unclosed quote could make the rest of the
+ * file one cell.
  */
 const RECORD_LENGTH_MAX = 65_536
 /** How many characters `readHeaders` reads: blank rows, which may precede the headers, and the row of the headers. */
@@ -38,15 +39,15 @@ const COLUMNS_MAX = 500
 const SLICE_BYTES = 4096
 /**
  * The maximum number of faults that are collected. It limits the work: a cell that lacks its closing quotation mark can
- * extend over thousands of lines. After such a fault, parsing goes back to the line after the one on which the cell
- * begins, and parses these lines again.
+ * extend over thousands of lines. After such a fault, parsing continues with the second line of the cell, so these
+ * lines are parsed again.
  */
 const FAULTS_MAX = 100
 
 const UNCLOSED: readonly CsvErrorCode[] = ['CSV_QUOTE_NOT_CLOSED', 'CSV_MAX_RECORD_SIZE']
 
 /**
- * Returns the headers of the file; an empty list if the first `HEAD_LENGTH_MAX` characters are blank lines. Throws a
+ * Returns the headers of the file; an empty list if the first `HEAD_LENGTH_MAX` characters are blank rows. Throws a
  * `LedgerError` if the file is not UTF-8, its headers are not valid CSV, or there are too many columns.
  */
 export function readHeaders(bytes: Uint8Array): readonly string[] {
@@ -65,9 +66,10 @@ export function readHeaders(bytes: Uint8Array): readonly string[] {
 }
 
 /**
- * Resolves with the records of the file, of which the first contains the headers; blank records are omitted. After a
- * fault, continues with the line after the one on which the faulty cell begins, so that a person can correct all faults
- * of the file at once. Rejects with a `LedgerError` if the headers cannot be read, or if there are too many columns.
+ * Resolves with the records of the file, of which the first contains the headers; blank rows are omitted. After a
+ * fault, continues with the line after the one on which the faulty cell begins, so that a person can correct many
+ * faults at once. Stops after `FAULTS_MAX` faults. Rejects with a `LedgerError` if the file is not UTF-8, the headers
+ * are not valid CSV, or there are too many columns.
  */
 export async function readRecords(
   bytes: Uint8Array,
@@ -109,7 +111,7 @@ async function readFrom(
   let end = start
   const parser = parse({
     ...options,
-    // The parser also reports a line, but counts a CR LF within a cell as two lines.
+    // The line that the parser reports is not used, because it counts a CR LF within a cell as two lines.
     on_record(cells: string[], { bytes }) {
       end = advance(content, end, start.at + bytes)
       // The last record of the file may have no line break at its end.
@@ -131,7 +133,7 @@ async function readFrom(
   }
 }
 
-/** A byte of the file, and its line. */
+/** The offset of a byte in the file (`at`, from 0), and the line of this byte, from 1. */
 interface Position {
   readonly line: number
   readonly at: number
@@ -181,8 +183,8 @@ function describe({ code }: CsvError): string {
 }
 
 /**
- * Yields slices of bytes, which the parser joins again. Slices of text would not do: the parser would convert each by
- * itself, and destroy a character (a surrogate pair) that is divided between two slices.
+ * Yields slices of bytes, which the parser joins again. The slices must not be texts: the parser would convert each
+ * text separately, and destroy a character (a surrogate pair) that is divided between two texts.
  */
 async function* slicesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
@@ -238,7 +240,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** Returns the separator that is most frequent in the first line that is not blank, outside of quotes. */
+/** Returns the separator that occurs most often outside of quotes in the first line that is not blank. */
 function findSeparator(file: string): string {
   const unquoted = file.slice(0, RECORD_LENGTH_MAX).replace(/"[^"]*"/g, '""')
   const header = /^.*\S.*$/m.exec(unquoted)?.[0] ?? ''

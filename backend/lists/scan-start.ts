@@ -11,8 +11,8 @@
  * before which all invoices of this due date were created, and the other entries need not be read.
  *
  * An id does not show a time after which an invoice was created. Therefore, no position is found for lists that begin
- * with the oldest invoice, or that have only `created_before`. For lists that begin with the latest due date, no
- * position is searched for either.
+ * with the oldest invoice, or whose only filter by time of creation is `created_before`. For lists that begin with the
+ * latest due date, no position is searched for either.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { lowestIdSince, timeOfId } from '../../shared/contract/id.ts'
@@ -71,8 +71,8 @@ async function findDueDate(
 }
 
 /**
- * Resolves with a time before which all invoices were created whose due date matches the filters; `HIGHEST` if no such
- * time was found.
+ * Resolves with a time. All invoices whose due date matches the filters were created before this time. Resolves with
+ * `HIGHEST` if no such time was found.
  */
 async function findTimeAfterCreations(reader: Reader, filters: Filters): Promise<string> {
   const { accountId, due_since = LOWEST, due_before = HIGHEST } = filters

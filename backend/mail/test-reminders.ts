@@ -1,6 +1,6 @@
 /**
- * Records a test mail, which shows a user a reminder as a customer would receive it. It is a notice (a mail to a user,
- * see `notices.ts`), not a reminder: the outbox sends it after the commit.
+ * Records a test mail, which shows a user a reminder as a customer would receive it. The test mail is a notice (a mail
+ * to a user, see `notices.ts`), and is sent after the commit.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
@@ -13,8 +13,10 @@ import type { Sample } from './wording/sample-reminder.ts'
 const TEST_MAILS_MAX = 10
 const WINDOW_MS = 3_600_000
 
-/** Throws `too_many_test_mails`. The caller must have checked the wording. */
-export async function sendTestReminder(
+/**
+ * Throws `too_many_test_mails` after `TEST_MAILS_MAX` test mails in an hour. The caller must have checked the wording.
+ */
+export async function recordTestMail(
   tx: Transaction,
   { id: userId, account_id: accountId, email }: Pick<UserRow, 'id' | 'account_id' | 'email'>,
   sample: Sample,

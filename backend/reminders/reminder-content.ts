@@ -170,12 +170,13 @@ export async function changeLogo(
  */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`
 
-/** How many open invoices are read per currency. Reading all would take too long: an account may have a million. */
+/** How many open invoices are checked per currency. Checking all would take too long: there may be a million. */
 const INVOICES_MAX = 500
 
 /**
  * Returns the currencies in which reminders demand money without saying how to pay: the account has no payment details
- * for these currencies, and one of the open invoices that are read has no payment link of its own.
+ * for the currency, and an open invoice in this currency has no payment link of its own. Of each currency, only
+ * `INVOICES_MAX` open invoices are checked.
  */
 export async function listCurrenciesWithoutPaymentDetails(
   reader: Reader,

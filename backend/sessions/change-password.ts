@@ -21,8 +21,8 @@ export async function changePassword(
 ): Promise<string> {
   const { now } = actionContext
   await lockUser(tx, user.id)
-  // Hashing can take seconds. If the password was reset meanwhile, the reset has ended this session, and the new
-  // password must stay.
+  // Hashing can take seconds. If the password was reset meanwhile, the reset has ended this session, and the password
+  // that the reset has set must stay.
   if ((await findSession(tx, session.token, now)) === undefined) throw sessionEnded()
   await setPasswordHash(tx, user.id, passwordHash, now)
   await endPasswordResets(tx, user.id, now)

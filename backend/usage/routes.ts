@@ -37,7 +37,7 @@ const REPORT = Joi.object<UsageReport>({
       status_class: Joi.number().integer().min(2).max(5),
       calls: positiveInteger,
     }),
-  // Gateways before version 0.1.0 do not send this field.
+  // Gateways from before the first release (0.1.0) do not send this field.
   errors: Joi.array()
     .max(USAGE_REPORT_ENTRIES_MAX)
     .items({

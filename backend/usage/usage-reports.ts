@@ -118,8 +118,8 @@ function hasKeyIn(keyIds: ReadonlySet<string>): (entry: KeyEntry) => boolean {
 }
 
 /**
- * Whether `b` replaces `a`: either `a` has ended, and `b` ends later; or `b` has the higher count, and has not ended or
- * does not end before `a`.
+ * Whether `b` replaces `a`. It does if `a` has ended and `b` ends later. It also does if `b` has the higher count,
+ * unless `b` has ended and ends before `a`. Windows that end at `endedBy` or earlier are treated as ended.
  */
 function isBehind(a: KeyWindowRow, b: KeyWindowRow, endedBy: string): boolean {
   if (a.ends_at <= endedBy && a.ends_at < b.ends_at) return true

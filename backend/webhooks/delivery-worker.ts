@@ -122,7 +122,7 @@ class Deliverer {
   readonly #sending = new Set<ClaimedDelivery>()
   /** The attempts in progress, including those whose outcomes are being recorded. */
   readonly #attempts = new Set<Promise<void>>()
-  /** The outcomes that the next transaction records. */
+  /** The batch to which outcomes are added, until it is full or its transaction begins. */
   #batch: Batch | undefined
   /** Resolves when the last transaction so far has ended. */
   #lastTransaction: Promise<unknown> = Promise.resolve()
@@ -261,7 +261,7 @@ class Deliverer {
     }
   }
 
-  /** Records the outcome, together with the others that arrive before the next transaction. */
+  /** Records the outcome in one transaction with others that arrive before this transaction begins. */
   #record(outcome: Outcome): Promise<void> {
     if (this.#batch === undefined || this.#batch.outcomes.length === RECORDED_MAX) {
       const outcomes: Outcome[] = []

@@ -44,7 +44,7 @@ export interface AttemptResult {
   /** Null if the response arrived without an error (at least the first 64 KiB of its body), whatever its status. */
   readonly error: AttemptError | null
   readonly responseHeaders: Readonly<Record<string, string>> | null
-  /** The first 1 kB of the body. */
+  /** The first 1 KiB of the body; null if there was no response. */
   readonly responseBody: string | null
   readonly durationMs: number
 }

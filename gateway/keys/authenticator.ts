@@ -41,7 +41,8 @@ const REFRESHES_IN_FLIGHT_MAX = 8
 const REFRESH_RETRY_MS = 1_000
 /**
  * The size of the negative cache. If the backends are set up correctly, its entries never become wrong: no key will be
- * issued with a secret that was unknown before, since secrets are random, and the other verdicts are final.
+ * issued with a secret that was unknown before, because secrets are random. The verdicts `revoked` and `expired` are
+ * final.
  */
 const NEGATIVE_CACHE_MAX = 100_000
 /** Entries expire, so that wrong results of a backend that had a wrong KEY_PEPPER or a wrong database do not last. */
@@ -170,8 +171,8 @@ export class Authenticator {
 
   /**
    * Looks the key up. Rejects with `Problem` 401 if the key does not exist, is revoked or has expired, and with 503 if
-   * it cannot be checked. `client` is the network of the client: look-ups of unknown keys are sent for each network in
-   * turn.
+   * it cannot be checked. `client` is the network of the client: the queue of look-ups of unknown keys serves networks
+   * in turn.
    */
   lookUp({ digest, prefix, cached }: Credential, client: string): Promise<KnownKey> {
     const running = this.#lookUps.get(digest)

@@ -1,8 +1,8 @@
 /**
- * Limits how many pages are loaded from backends at the same time, so that pages do not slow down calls.
- * Further pages wait for a limited time, in a queue that serves clients in turn. A client may use about half of the
- * slots that other clients do not use, because its pages can occupy them for long: it may read a large page slowly, or
- * request pages that take seconds.
+ * Limits how many pages are loaded from backends at the same time, so that pages do not slow down calls. Further pages
+ * wait for a limited time, in a queue that serves clients in turn. A client may use only about half of the slots that
+ * other clients do not use, because its pages can occupy slots for long: it may read a large page slowly, or request
+ * pages that take seconds.
  */
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../../shared/process/fair-queue.ts'

@@ -1,7 +1,7 @@
 /**
- * The rate limiter that all gateways share, in Redis. One script call counts the calls that arrive in the same turn of
- * the event loop. If these calls are of many keys, several script calls count them; in a cluster, each script call
- * counts the calls of one key. Each call still gets its own exact count.
+ * The rate limiter that all gateways share, in Redis. Calls that arrive in the same turn of the event loop are counted
+ * together: one script call counts the calls of up to `countersPerScriptCallMax` keys (in a cluster, of one key). Each
+ * call gets its own exact count.
  *
  * An error concerns one key, the server, or the connection. If a counter is unusable, the script replaces it with the
  * last count that this gateway knows; other keys are not affected. If the server rejects a script call before the
@@ -47,7 +47,7 @@ interface Batch {
   /** The part of Redis that has the counter, see `RedisStore`. */
   readonly partition: string
   readonly limit: number
-  /** For each call, the function that resolves it. */
+  /** For each call, the function that resolves its promise. */
   readonly resolvers: ((allowance: Allowance | Promise<Allowance>) => void)[]
 }
 
@@ -229,7 +229,7 @@ function scriptValues(
     const window = windows[index]
     const { used = 0, endsAt = 0, unreported = 0 } = window ?? {}
     values.push(`${limit} ${resolvers.length} ${used} ${endsAt} ${unreported}`)
-    // Unreported calls are sent once, even if the reply is lost. If Redis has not counted them, a later script call
+    // If the reply is lost, the unreported calls are not sent again. If Redis has not counted them, a later script call
     // corrects the counter: `used` includes them, and the script raises a lower count of the same window to `used`.
     if (window !== undefined) window.unreported = 0
   })

@@ -29,7 +29,10 @@ type Members = Readonly<Record<string, unknown>>
 /** The maximum length of a call's body. `openapi.yaml` states it for clients. */
 export const BODY_BYTES_MAX = 256 * 1024
 
-/** The methods that the document may contain. The gateway also accepts HEAD at each path with GET, and OPTIONS. */
+/**
+ * The methods that the document may contain. The gateway also accepts HEAD at each path that has GET, and OPTIONS at
+ * every path.
+ */
 const METHODS: ReadonlyMap<string, Operation['method']> = new Map([
   ['get', 'GET'],
   ['post', 'POST'],

@@ -29,7 +29,7 @@ export class WriteBatches {
     this.#writer = writer
   }
 
-  /** Returns one statement that runs the writes if a view for them exists; otherwise the writes themselves. */
+  /** If there is a view for the writes, returns one statement that runs them all. Otherwise, returns the writes. */
   combine(writes: readonly CompiledQuery[]): readonly CompiledQuery[] {
     if (writes.length < 2 || writes.length > WRITES_MAX) return writes
     const texts = writes.map(({ sql }) => sql).join(';\n')

@@ -37,7 +37,7 @@ export interface ApiKeyRow {
   replaced_by: string | null
 }
 
-/** A submitted form that issued a key, so that submitting the form again issues no second key. */
+/** Records that a form has issued a key, so that the same form, sent again, issues no second key. */
 export interface KeySubmissionRow {
   /** A hash of the user's id and of the random value that the form contains. */
   submission: string

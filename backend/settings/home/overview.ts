@@ -19,7 +19,7 @@ import type { Session } from '../../sessions/sessions.ts'
 import { type BusyKey, listBusyKeys } from '../../usage/busy-keys.ts'
 import { listEndpoints } from '../../webhooks/endpoints.ts'
 import { newestRows } from '../shell/list-query.ts'
-import { readCustomerNames } from '../shell/names.ts'
+import { readCustomerNames } from '../shell/row-customers.ts'
 
 /** The largest number of payments, of messages, and of debtors per currency that Home shows. */
 const SHOWN_MAX = 5

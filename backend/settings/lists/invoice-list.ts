@@ -34,14 +34,14 @@ import {
   parseListQuery,
   renderPager,
 } from '../shell/list-query.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
 import {
   type Customer,
   readBlockReasons,
   readCustomerNames,
   readCustomers,
-} from '../shell/names.ts'
-import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
-import type { Frame } from '../shell/response.ts'
+} from '../shell/row-customers.ts'
 import { type Cell, CSV_ROWS_PER_QUERY, respondWithCsv } from './csv.ts'
 import {
   type CurrencySum,

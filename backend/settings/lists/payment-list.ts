@@ -31,9 +31,9 @@ import {
   parseListQuery,
   renderPager,
 } from '../shell/list-query.ts'
-import { readCustomerNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
+import { readCustomerNames } from '../shell/row-customers.ts'
 import { type Cell, CSV_ROWS_PER_QUERY, respondWithCsv } from './csv.ts'
 import { renderAmountFields, renderPartialHint, renderSummary } from './list-parts.ts'
 

@@ -22,9 +22,9 @@ import { setFlash } from '../../sessions/flash.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { listOf, newestRows, pageOldestFirst, parseListQuery } from '../shell/list-query.ts'
-import { readCustomerNames } from '../shell/names.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import { readCustomerNames } from '../shell/row-customers.ts'
 import {
   type ApprovalView,
   OTHER_MESSAGES_MAX,

@@ -65,7 +65,7 @@ function renderLogoCard(frame: Frame, { isAdmin, logo }: SenderView, problem?: P
   return html`<section class="card stack" aria-labelledby="logo-title"><h2 id="logo-title">${SENDER_WORDS.logo}</h2>
 ${
   logo === undefined
-    ? html`<p class="hint">There is no logo: reminders begin with your name.</p>`
+    ? html`<p class="hint">There is no logo: reminders begin with the sender’s name.</p>`
     : html`<p class="logo"><img src="${LOGO_PATH}?version=${logo.id}" alt="Your logo" width="${logo.width}" height="${logo.height}"></p>`
 }
 ${
@@ -73,8 +73,8 @@ ${
   html`<form method="post" action="${LOGO_PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${renderCommonHiddenFields(frame)}
 <div class="field"><label for="logo">${logo === undefined ? 'Image' : 'Another image'}</label>
 <input id="logo" name="logo" type="file" accept="image/png,image/jpeg"${describedBy(problem, 'logo', 'logo-hint')}>
-<p class="hint" id="logo-hint">PNG or JPEG, at most ${kib} KiB, ${LOGO_PIXELS_MIN} to ${LOGO_PIXELS_MAX} pixels wide and high. Mails show the logo at most ${LOGO_WIDTH_MAX} × ${LOGO_HEIGHT_MAX}
-pixels large. It is part of each mail, so nothing is loaded from elsewhere when a customer reads the mail.</p>${renderFieldFaults(problem, 'logo')}</div>
+<p class="hint" id="logo-hint">PNG or JPEG, at most ${kib} KiB, ${LOGO_PIXELS_MIN} to ${LOGO_PIXELS_MAX} pixels wide and high. In mails, the logo is shown with at most
+${LOGO_WIDTH_MAX} × ${LOGO_HEIGHT_MAX} pixels. Each mail contains it, so nothing is loaded from elsewhere when a customer reads the mail.</p>${renderFieldFaults(problem, 'logo')}</div>
 <p class="row"><button class="primary">Save the logo</button></p></form>
 ${
   logo !== undefined &&

@@ -7,7 +7,7 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount, lockAccount } from '../../accounts/accounts.ts'
 import { findLogo } from '../../accounts/logo.ts'
 import type { Reader } from '../../database/database.ts'
-import { sendTestReminder } from '../../mail/test-reminders.ts'
+import { recordTestMail } from '../../mail/test-reminders.ts'
 import {
   findWording,
   listChangedWordings,
@@ -184,7 +184,7 @@ export const wordingPages: readonly SessionPage[] = [
       const { id, email } = session.user
       const user = { id, email, account_id: session.account.id }
       await deps.database.transaction((tx) =>
-        sendTestReminder(tx, user, { ...key, wording, invoiceId }, actionContext),
+        recordTestMail(tx, user, { ...key, wording, invoiceId }, actionContext),
       )
       const view = await readSentView(request, deps)
       // The test mail is a notice. It may be sent, written to a file, dropped or kept waiting; the page says which.

@@ -27,8 +27,8 @@ export interface EndpointForm extends EndpointValues {
   /** Undefined for a new endpoint. */
   readonly id: string | undefined
   /**
-   * The stored values, which a hidden field contains, to detect which values the user changes; undefined for a new
-   * endpoint.
+   * The stored values; undefined for a new endpoint. A hidden field contains them, so that the server can detect which
+   * values the user has changed.
    */
   readonly stored: EndpointValues | undefined
 }

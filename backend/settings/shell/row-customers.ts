@@ -1,3 +1,4 @@
+/** Reads the customers to whom rows of a table, such as invoices or payments, belong. */
 import type { DebtorRow, Reader } from '../../database/tables.ts'
 import { blockReasonOf } from './ledger-words.ts'
 
