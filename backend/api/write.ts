@@ -117,7 +117,7 @@ function fingerprintOf(operationId: string, body: JsonObject): string {
 
 function checkWritable({ account }: Caller, baseUrl: string): void {
   if (!account.readOnly) return
-  const state = account.status === 'trial_paused' ? 'a paused trial' : account.status
+  const state = account.status === 'trial_paused' ? 'on a paused trial' : account.status
   throw new Problem(
     'account_read_only',
     `This account is ${state}. It can be read, but nothing can be written.`,

@@ -36,7 +36,7 @@ export const killSwitchCommands: readonly Command[] = [
   defineCommand({
     name: 'kill-switch off',
     summary:
-      'Release the kill switch: for reminders that are due, new messages are planned, and sent in each customer’s business hours; the first may be sent within a minute. Messages that were suppressed stay suppressed.',
+      'Release the kill switch: reminders that are due are planned again, and sent in each customer’s business hours; the first may be sent within a minute. Messages that were suppressed stay suppressed.',
     arguments: [],
     options: {
       // Releasing the switch needs no reason.

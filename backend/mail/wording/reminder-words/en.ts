@@ -22,8 +22,8 @@ export const EN: ReminderWords = {
       'A note in advance: the invoices below are due soon.',
     ],
     friendly: [
-      'It may have slipped your attention: the invoice below has not been paid yet, as far as we can see.',
-      'It may have slipped your attention: the invoices below have not been paid yet, as far as we can see.',
+      'It may have escaped your attention: the invoice below has not been paid yet, as far as we can see.',
+      'It may have escaped your attention: the invoices below have not been paid yet, as far as we can see.',
     ],
     reminder: [
       'We wrote to you before about the invoice below, which is still open. Please arrange for its payment.',
