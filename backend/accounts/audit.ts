@@ -67,6 +67,7 @@ export type AuditAction =
   | 'debtor.chasing_paused'
   | 'debtor.chasing_resumed'
   | 'debtor.invoices_resumed'
+  /** An Admin confirmed that the address works: its contactability is no longer `bounced` or the like. */
   | 'debtor.contactability_cleared'
   | 'debtor.ladder_changed'
   | 'address.bounced'
@@ -125,6 +126,7 @@ export type AuditAction =
   | 'user.notices_changed'
   | 'user.session_ended'
   | 'user.login_failed'
+  /** A logged-in user was asked for the password again, and entered a wrong one. */
   | 'user.confirmation_failed'
   | 'user.logged_out'
   | 'user.logged_out_everywhere'
@@ -199,10 +201,10 @@ export async function listAudit(
 }
 
 /**
- * Returns the columns that the database may look up in an index. If there are several filters, only the one that
- * usually matches the fewest rows may use its index: the subject, else the actor, else the action. (SQLite has no
- * statistics with which it could find this out.) The list also names the other columns of this index that the query
- * uses. Without a filter, the database may use any index.
+ * Chooses an index for the database, because SQLite has no statistics with which it could choose well: the index of the
+ * filter that usually matches the fewest rows, which is the subject, else the actor, else the action. Returns those
+ * columns of this index that the query uses. The index by subject does not contain the column `sort`. Without a filter,
+ * the database may use any index.
  */
 function indexesFor(
   sort: string,

@@ -128,8 +128,8 @@ function isAbandoned(path: string, { pid, host }: Partial<Record<string, string>
 }
 
 /**
- * Until the returned function is called, the directory with the incomplete file of `path` is removed before a signal
- * ends the process. The directory is renamed before it is removed: otherwise, a thread of SQLite could create another
+ * If a signal ends the process, removes `directory` first, which contains the incomplete file of `path`. The returned
+ * function ends this. The directory is renamed before it is removed: otherwise, a thread of SQLite could create another
  * file in it.
  */
 function removeOnSignal(directory: string, path: string): () => void {

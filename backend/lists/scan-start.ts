@@ -4,15 +4,16 @@
  * of the invoices that are past due, from the newest, would therefore begin with a scan of all invoices that were
  * created in the last weeks.
  *
- * The time in the id of an invoice is the time of its creation, or later: ids increase even if the clock is set back.
- * `CLOCK_MARGIN_MS` is a margin in case the clock is set back while an invoice is created.
+ * An id contains a time at which or before which the invoice was created: `created_at` is read first, then the id is
+ * created, and ids increase even if the clock is set back. Only if the clock is set back between the two can the time
+ * in the id be earlier than `created_at`; `CLOCK_MARGIN_MS` allows for this.
  *
  * The index by due date sorts the invoices of a due date by id. The last entry of a due date therefore shows a time
- * before which all invoices of this due date were created, and the other entries need not be read.
+ * before which all invoices of this due date were created: it has the highest id. The other entries are not read.
  *
- * An id does not show a time after which an invoice was created. Therefore, no position is found for lists that begin
- * with the oldest invoice, or whose only filter by time of creation is `created_before`. For lists that begin with the
- * latest due date, no position is searched for either.
+ * Nothing is skipped in a list that begins with the oldest invoice, or whose only filter by time of creation is
+ * `created_before`: a time after which its invoices were created would be needed, and ids do not contain one. Nor is
+ * anything skipped in a list that begins with the latest due date.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { lowestIdSince, timeOfId } from '../../shared/contract/id.ts'
@@ -23,9 +24,9 @@ import { type AnyTimeFilters, CLOCK_MARGIN_MS, type Page, type Position } from '
 /** The maximum number of entries that are read: one for each due date in five years. This takes some milliseconds. */
 const ENTRIES_MAX = 2000
 
-/** Precedes each date and id. */
+/** Lower than each date and id. */
 const LOWEST = ''
-/** Follows each date and id. */
+/** Higher than each date and id. */
 const HIGHEST = '~'
 
 interface Filters extends AnyTimeFilters {
@@ -33,8 +34,8 @@ interface Filters extends AnyTimeFilters {
 }
 
 /**
- * Resolves with a position that follows `after` and precedes all matches that follow `after`; undefined if none is
- * known.
+ * Resolves with a position, behind `after` in the order of the list, at which the scan can begin instead: no match lies
+ * between the two. Resolves with undefined if no such position is known.
  */
 export async function findPositionBeforeInvoices(
   reader: Reader,
@@ -88,9 +89,10 @@ interface CreatedValues {
 }
 
 /**
- * Searches the due dates from `dueSince` on for the first invoice with `idSince` or a higher id. Each step reads the
- * first entry of the index at or after (due date, `idSince`). If the id in the entry is lower, the entry belongs to a
- * later due date, with which the next step begins. Resolves with the due date of the last entry that was read.
+ * Searches for the first due date, from `dueSince` on, of which an invoice has `idSince` or a higher id. Each step
+ * reads the first entry of the index at or after (due date, `idSince`). If the id in the entry is lower than `idSince`,
+ * the due date of the entry is later than the one of this step, and the next step begins with it. Resolves with the due
+ * date of the last entry that was read: after `ENTRIES_MAX` entries, the search ends.
  */
 const readFirstDueDate = prepared((reader: Reader, values: CreatedValues) => {
   const { accountId, dueSince, idSince } = values

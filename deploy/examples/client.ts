@@ -26,11 +26,11 @@ export class Rejection extends Error {
 
 /** With the waits between them, these attempts take about four minutes if every connection fails immediately. */
 const ATTEMPTS_MAX = 12
-/** The shortest wait after the first attempt. The mean wait is twice as long, and doubles with each attempt. */
-const BACKOFF_MIN_MS = 100
+/** The mean wait after the first attempt. It doubles with each further attempt. */
+const BACKOFF_MEAN_FIRST_MS = 200
 /** The maximum of the mean wait. A random factor makes each wait 0.5 to 1.5 times as long as the mean. */
 const BACKOFF_MEAN_MAX_MS = 60_000
-/** Longer than any response of the service takes, so that the service times out first. */
+/** Long enough that the service usually times out first: its gateway waits ten seconds for a backend by default. */
 const RESPONSE_TIMEOUT_MS = 30_000
 
 export function createClient(url: string, key: string): Client {
@@ -62,7 +62,8 @@ export function createClient(url: string, key: string): Client {
       // At the hourly limit, Retry-After is the time until the limit allows calls again: up to an hour.
       const retryAfterMs = Number(response?.retryAfter ?? 0) * 1000
       const backoffMs =
-        Math.min(BACKOFF_MIN_MS * 2 ** attempts, BACKOFF_MEAN_MAX_MS) * (0.5 + Math.random())
+        Math.min(BACKOFF_MEAN_FIRST_MS * 2 ** (attempts - 1), BACKOFF_MEAN_MAX_MS) *
+        (0.5 + Math.random())
       await wait(retryAfterMs || backoffMs)
     }
   }
@@ -82,7 +83,7 @@ export function createClient(url: string, key: string): Client {
   }
 
   return {
-    // The caller chooses the type, because the contract guarantees the type of each response.
+    // The caller names the type of the response, which is not checked: the contract guarantees it.
     get: <T>(path: string) => call(path, {}) as Promise<T>,
     post<T>(path: string, body: unknown, idempotencyKey: string) {
       const headers = { 'content-type': 'application/json', 'idempotency-key': idempotencyKey }

@@ -1,10 +1,11 @@
 /**
- * Uses http-proxy-3 to forward page requests, and mails from the mail server, to a backend. Before that, each request
- * is validated and its body is read; only allow-listed headers are forwarded. The listener writes the response
- * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and an incomplete response would look
- * complete. Backends are chosen and connected in the same way as for calls. The number of pages that are loaded at the
- * same time, from all backends together, is limited to the number of page connections of a single backend (see
- * `PageSlots`). Even if all pages come from one backend, its HTTP agent therefore never queues requests.
+ * Forwards page requests, and the requests in which a mail server posts incoming mail, to a backend with http-proxy-3.
+ * Before that, each request is validated and its body is read; only allow-listed headers are forwarded. The response is
+ * written by `downstream/`, not by http-proxy-3 (`selfHandleResponse`), which would crash on an invalid status, and
+ * with which an incomplete response would look complete. Backends are chosen and connected in the same way as for
+ * calls. The number of pages that are loaded at the same time, from all backends together, is limited to the number of
+ * page connections of a single backend (see `PageSlots`). Even if all pages come from one backend, its HTTP agent
+ * therefore never queues requests.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -102,8 +103,8 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     const release = await slots.acquire(clientNetwork(client), abort)
     const from = performance.now()
     const isReadOnly = head.method === 'GET' || head.method === 'HEAD'
-    // A failed request is repeated if the backend did not process it, or if the request is read-only. After a timeout,
-    // no request is repeated, because the client has already waited long.
+    // If a request fails before a response begins, it is repeated if the backend did not process it, or if it is
+    // read-only. After a timeout, no request is repeated, because the client has already waited long.
     const mayRetry = (error: unknown) =>
       abort.reason === undefined &&
       (error instanceof GatewayRejected || (isReadOnly && !(error instanceof PageTimeout)))
@@ -251,7 +252,7 @@ async function clientResponseOf(
     throw new Error('the response is malformed')
   }
   const body = await bufferPage(response, timeoutMs)
-  // The listener adds the length of a buffered body itself. A response to HEAD or a 304 has the length of the body that
+  // `downstream/` adds the length of a buffered body. A response to HEAD or a 304 has the length of the body that
   // a GET would return.
   const forwardsLength = !Buffer.isBuffer(body) || (hasNoBody && status !== 204)
   const lengthField = length === undefined || !forwardsLength ? [] : ['content-length', length]

@@ -1,5 +1,5 @@
 /**
- * Timeouts that do not expire merely because this process was stalled. After a stall of the event loop, Node
+ * Timeouts that hardly count the time during which this process was stalled. After a stall of the event loop, Node
  * runs timers before it reads the data that has arrived: with a normal timer, the stall would look like a
  * silent server.
  */

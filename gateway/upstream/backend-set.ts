@@ -111,7 +111,8 @@ export class BackendSet implements Backends {
   connections(): { readonly size: number; readonly free: number } {
     const backends = this.#backends.length === 1 ? this.#backends : this.#candidates(undefined)
     let free = 0
-    // The queue of a busy backend makes its own `free` negative, but does not occupy the others' connections.
+    // The `free` of a backend is negative if its queue is longer than the number of its free connections. Such a queue
+    // does not use connections of the other backends.
     for (const { pools } of backends) free += Math.max(0, pools.calls.free)
     return { size: this.#poolSizes.calls * backends.length, free }
   }
@@ -277,18 +278,19 @@ export class BackendSet implements Backends {
       const existing = before.get(address.url)
       if (existing !== undefined && before.delete(address.url)) return existing
       const { url } = address
-      // A draining backend closes each connection with its response, and soon closes idle connections too.
-      const onLastResponse = () => closeIdle(backend)
+      // A connection that a response leaves unusable may mean that the backend is draining: it would soon close its
+      // idle connections too.
+      const onNotReusable = () => closeIdle(backend)
       const pools = {
         calls: connectPool(address, sizes.calls, {
-          onLastResponse,
+          onNotReusable,
           onFree: (hasIdle) => {
             if (hasIdle) this.#balance(url)
             this.#onFree()
           },
         }),
-        internal: connectPool(address, sizes.internal, { onLastResponse }),
-        unknownKeys: connectPool(address, sizes.unknownKeys, { onLastResponse }),
+        internal: connectPool(address, sizes.internal, { onNotReusable }),
+        unknownKeys: connectPool(address, sizes.unknownKeys, { onNotReusable }),
       }
       const passiveHealth = new BackendHealth()
       const repeatableExchanges = new Map<InternalExchange, number>()

@@ -52,7 +52,7 @@ export interface BackendConnectionOptions {
   /**
    * Called when a response has ended and the connection cannot be reused, e.g. because the backend closes it.
    */
-  onLastResponse(): void
+  onNotReusable(): void
   onClose(connection: BackendConnection): void
 }
 
@@ -149,7 +149,7 @@ export class BackendConnection {
       this.#options.onFree(this)
     } else {
       this.#socket.destroy()
-      this.#options.onLastResponse()
+      this.#options.onNotReusable()
     }
     handler?.onEnd()
   }

@@ -24,7 +24,7 @@ export interface PoolEvents {
    */
   readonly onFree?: (hasIdle: boolean) => void
   /** Called when a response has ended and its connection cannot be reused, e.g. because the backend shuts down. */
-  readonly onLastResponse: () => void
+  readonly onNotReusable: () => void
 }
 
 export interface BackendPoolOptions extends PoolEvents {
@@ -172,7 +172,7 @@ export class BackendPool {
       socket,
       host: this.#url.host,
       onFree: () => this.#releaseSoon(connection),
-      onLastResponse: this.#options.onLastResponse,
+      onNotReusable: this.#options.onNotReusable,
       onClose: () => {
         this.#connections.delete(connection)
         this.#serveQueue()

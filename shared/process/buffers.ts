@@ -40,7 +40,7 @@ export function releaseBuffer({ buffer, length }: Buffer): void {
   const isWhole = length === buffer.byteLength
   if (length < RELEASED_BYTES_MIN || !isWhole || !(buffer instanceof ArrayBuffer)) return
   allocatedBytes = Math.max(0, allocatedBytes - length)
-  // The memory moves to a new buffer of length 0, so all of it is freed.
+  // Detaches the memory from the buffer and keeps 0 bytes of it, so that all of it is freed at once.
   buffer.transfer(0)
 }
 

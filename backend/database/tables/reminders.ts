@@ -14,7 +14,7 @@ export interface ChasingSettingsRow {
   holidays: string
   /** No reminders are sent about invoices that are due before this date; null: all invoices are chased. */
   chase_from: string | null
-  /** What blocked all reminders of the account when a planning run last recorded it; null: nothing. */
+  /** What blocked all reminders of the account, as the last planning run recorded it; null: nothing did. */
   blocked_by: 'kill_switch' | 'account_read_only' | null
   /** All debtors with a higher id are to be planned again; null: none. */
   replan_after: string | null

@@ -28,8 +28,8 @@ export interface ChasingAccount {
   /** The kill switches of the installation and of the account, whether or not they are active. */
   readonly switches: readonly KillSwitch[]
   /**
-   * What blocked all reminders of the account when a planning run last recorded it; null if nothing did. When the block
-   * ends, all debtors are planned again.
+   * What blocked all reminders of the account, as the last planning run recorded it; null: nothing did. By now, a block
+   * may have begun or ended. When it has ended, all debtors are planned again.
    */
   readonly recordedBlock: ChasingSettingsRow['blocked_by']
   /** Returns the working time in the debtor's time zone, with the account's holidays. */
@@ -185,7 +185,10 @@ function readOpenInvoices(reader: Reader, debtorIds: readonly string[]) {
     .execute()
 }
 
-/** A stage that already has a message in the current `chasing_cycle` of the invoice, and the status of the message. */
+/**
+ * A stage that already has a message in the current `chasing_cycle` of the invoice, and the status of the message. A
+ * new cycle begins when a paid invoice reopens.
+ */
 interface TakenStage {
   readonly debtor_id: string
   readonly invoice_id: string

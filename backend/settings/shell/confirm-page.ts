@@ -21,7 +21,7 @@ export interface Confirmation {
   /** The label of the button. */
   readonly button: string
   readonly isDangerous?: boolean
-  /** The fields of the form, with their labels and faults. */
+  /** The fields of the form, with their labels and error messages. */
   readonly fields?: Html
   /** The problem of the rejected form. */
   readonly problem?: Problem | undefined
