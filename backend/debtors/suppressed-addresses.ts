@@ -1,7 +1,7 @@
 /**
- * Stores the suppressed addresses of an account, to which no reminder is sent, with the reasons. A suppression is
- * stored by address, so that it applies to all debtors with this address, including debtors that are created later. The
- * resulting `contactability_email` is stored in each debtor, too.
+ * Stores the suppressed addresses of an account, with the reasons. No reminder is sent to these addresses. A
+ * suppression is stored by address, so that it applies to all debtors with this address, including debtors that are
+ * created later. The resulting `contactability_email` is stored in each debtor, too.
  */
 
 import type { DebtorRow, Reader, SuppressedAddressRow, Transaction } from '../database/tables.ts'

@@ -27,7 +27,7 @@ export type Migrations = Readonly<Record<string, Migration>>
 
 /** The approximate time for which a batch locks its rows. A payment that needs one of these rows waits. */
 const BATCH_MS = 50
-/** Smaller batches would lock their rows for hardly less time, since the commit takes most of it. */
+/** Smaller batches would lock their rows for hardly less time, because the commit takes most of the time. */
 const BATCH_ROWS_MIN = 200
 const BATCH_ROWS_MAX = 10_000
 

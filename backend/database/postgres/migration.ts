@@ -33,9 +33,9 @@ const LOCK_POLL_MS = 200
 const LOCK_NOTE_MS = 30_000
 
 /**
- * How long a statement in a transaction of the migration may wait for another transaction's lock. Other statements on
- * the same table queue behind it meanwhile. The timeout is shorter than PostgreSQL's deadlock_timeout, so that a
- * conflict always aborts the migration, and never a payment.
+ * How long a statement in a transaction of the migration may wait for another transaction's lock. Meanwhile, other
+ * statements on the same table queue behind this statement. The timeout is shorter than PostgreSQL's deadlock_timeout,
+ * so that a conflict always aborts the migration, and never a payment.
  */
 const LOCK_TIMEOUT_MS = 300
 

@@ -195,7 +195,8 @@ function paymentOf(
   ].flatMap(({ label, value }) => (value === null ? [] : [{ label, value: toOneLine(value) }]))
   const invoiceNumbers = invoices.map((invoice) => toOneLine(invoice.number))
   const showsReference = accountNumber !== null && invoiceNumbers.length <= REFERENCES_MAX
-  // The payment link of the creditor is not shown if every invoice has its own, or if the button leads to it.
+  // The creditor's payment link is not shown if each invoice in this currency has a link of its own, or if the button
+  // already leads to the creditor's link.
   const areAllLinked = invoices.every(({ paymentUrl }) => paymentUrl !== null)
   const isLinkShown = link !== null && link !== actionUrl && !areAllLinked
   return {

@@ -22,7 +22,7 @@ import type { RenderPage, Requester, Response } from './response.ts'
 export interface SettingsDeps {
   readonly database: Database
   readonly usage: Usage
-  /** Writes the times at which keys were last used, which this backend buffers, to the database. */
+  /** Writes to the database the last uses of keys that this backend has buffered. */
   readonly flushLastUsed: () => Promise<void>
   readonly baseUrl: string
   readonly peppers: readonly Pepper[]
