@@ -261,7 +261,7 @@ class Deliverer {
     }
   }
 
-  /** Records the outcome in one transaction with others that arrive before this transaction begins. */
+  /** Adds the outcome to a batch, and resolves when the batch has been recorded. */
   #record(outcome: Outcome): Promise<void> {
     if (this.#batch === undefined || this.#batch.outcomes.length === RECORDED_MAX) {
       const outcomes: Outcome[] = []

@@ -195,7 +195,7 @@ ${
 ${result.importId !== undefined && html`<p><a class="button" href="/settings/imports/${result.importId}">Take this import back…</a></p>`}
 <p>You can also correct the file and import it again. Existing records are not recorded twice; their names, e-mail addresses
 and due dates can be changed to the values in the corrected file. To correct other mistakes, open the page of the record: credit
-an invoice with too high an amount, void an invoice that should not exist, or reverse a payment.</p></section>`
+an invoice whose amount is too high, void an invoice that should not exist, or reverse a payment.</p></section>`
 }`
   const title = isLastStep ? 'Imported' : 'Importing'
   return renderPage(frame, { title, section: SECTION, main })

@@ -87,7 +87,6 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
   })
   // The form on the page of the previous step contains how many records the import had recorded by then.
   const recordedBefore = Math.max(0, fields.number('recorded') || 0)
-  // Old invoices were past due when they were created. A person must resume the reminders about them.
   const oldInvoices = await readOldInvoices(deps.database.read, account.id)
   return {
     json: { ...represent(result), ...representStep(result) },
