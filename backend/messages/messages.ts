@@ -79,9 +79,9 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     byDebtor: filters.debtor_id,
     byOtherFilters: [filters.invoice_id],
   })
-  // A filter by debtor or invoice selects few messages, so the indexes of stage, status and channel, which would read
-  // more rows, are then not used. With filters by both status and stage, only the index of status is used, because it
-  // reads fewer rows than the index of stage.
+  // A filter by debtor or invoice selects few messages. The indexes of stage, status and channel are then not used,
+  // because more rows would be read. With filters by both status and stage, only the index of status is used, because
+  // fewer rows are read than with the index of stage.
   const selective = [filters.debtor_id, filters.invoice_id]
   const usesChannelIndex =
     isRare(variant.channel) && mayUseIndexOf(page, 'channel', { noIndexIfFilteredBy: selective })

@@ -17,8 +17,8 @@ export class Http1Error extends Error {
   readonly fault: Http1Fault
 
   /**
-   * `message` explains the fault: to the client if a request has it, and in the log if a response has it. It contains
-   * no unvalidated bytes from the sender.
+   * `message` explains the fault: to the client for a request, and in the log for a response. It contains no
+   * unvalidated bytes from the sender.
    */
   constructor(fault: Http1Fault, message: string) {
     super(message)

@@ -36,7 +36,7 @@ export async function renderPickCustomer(
   const { id: accountId, timezone } = session.account
   const today = todayIn(timezone, now)
   const reader = database.read
-  // The directory reads totals that a worker updates with a delay.
+  // The directory reads totals, which a worker would update only after a delay.
   await updateAccountTotals(database, accountId)
   const found =
     search === '' ? undefined : await findDebtorsByWords(reader, accountId, search, FOUND_MAX)
