@@ -6,11 +6,12 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer, isIPv6 } from 'node:net'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify, styleText } from 'node:util'
+import { createPrivateDirectory } from '../shared/process/directories.ts'
 import { readEnvironmentFile } from '../shared/process/settings.ts'
 
 const HELP = `Usage:
@@ -192,7 +193,7 @@ function readSecretsOrExit(): Record<string, string | undefined> {
 function readOrMakeSecrets(): Record<string, string | undefined> {
   const path = join(dataDir, 'secrets.env')
   if (!existsSync(path)) {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+    createPrivateDirectory(dataDir)
     const random = () => randomBytes(33).toString('base64url')
     const lines = [
       `GATEWAY_SECRET=${random()}`,

@@ -3,9 +3,10 @@
  * may be sent; the mailer itself rejects only addresses in reserved domains.
  */
 import { setMaxListeners } from 'node:events'
-import { mkdir, rename, writeFile } from 'node:fs/promises'
+import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import MailComposer from 'nodemailer/lib/mail-composer'
+import { createPrivateDirectory } from '../../shared/process/directories.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import type { Logo } from '../accounts/logo.ts'
 import {
@@ -78,7 +79,7 @@ export function createMailer(options: MailerOptions): Mailer {
 
   async function writeMailFile({ messageId, subject }: Mail, raw: Buffer): Promise<HandOverResult> {
     const file = join(directory, `${idFromMessageId(messageId)}.eml`)
-    await mkdir(directory, { recursive: true, mode: 0o700 })
+    createPrivateDirectory(directory)
     await writeFile(`${file}.part`, raw, { mode: 0o600 })
     await rename(`${file}.part`, file)
     log.info({ messageId, subject: toOneLine(subject), file }, 'mail written to a file')

@@ -33,10 +33,17 @@ function start(settings: Readonly<Record<string, string>>, enter: readonly strin
 // Regression: in this test and the next, `npm start` ended with a stack trace.
 t.test('npm start says why its data directory cannot be used', async (t) => {
   const directory = t.testdir({ file: 'x' })
-  matches(t, await start({ DATA_DIR: join(directory, 'file') }), {
-    ...{ code: 2, stdout: '' },
-    stderr: /^The directory \S+ of DATA_DIR cannot be used: EEXIST: .*\n$/,
-  })
+  for (const [path, code] of [
+    [join(directory, 'file'), 'EEXIST'],
+    [join(directory, 'file', 'data'), 'EEXIST'],
+    // Regression: the start never ended.
+    ['/proc/nowhere/data', 'ENOENT'],
+  ] as const) {
+    matches(t, await start({ DATA_DIR: path }), {
+      ...{ code: 2, stdout: '' },
+      stderr: new RegExp(`^The directory \\S+ of DATA_DIR cannot be used: ${code}: .*\\n$`),
+    })
+  }
 })
 
 // Regression: each later start failed, because the file with the secrets existed, but was incomplete.

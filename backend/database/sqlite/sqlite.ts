@@ -1,8 +1,9 @@
 /** Opens a SQLite file. Only one backend may have the file open, beside any number of operators' commands. */
-import { closeSync, existsSync, mkdirSync, openSync, realpathSync } from 'node:fs'
+import { closeSync, existsSync, openSync, realpathSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { sql } from 'kysely'
 import { Problem } from '../../../shared/contract/problem.ts'
+import { createPrivateDirectory } from '../../../shared/process/directories.ts'
 import { collectAnnouncements, Listeners } from '../announcements.ts'
 import type { DatabaseOptions, OpenDatabase } from '../database.ts'
 import { createLoggedProgress } from '../migrating/progress.ts'
@@ -97,8 +98,15 @@ function assertExists(path: string): void {
 }
 
 function createDatabaseIfMissing(path: string): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  createPrivateFileIfMissing(path)
+  try {
+    createPrivateDirectory(dirname(path))
+    createPrivateFileIfMissing(path)
+  } catch (error) {
+    throw new Error(
+      `The database ${path} cannot be created: ${error instanceof Error ? error.message : error}. Check DATABASE_URL and DATA_DIR, or the option of this command for the database.`,
+      { cause: error },
+    )
+  }
 }
 
 /**

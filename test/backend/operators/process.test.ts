@@ -133,6 +133,18 @@ t.test('a start that fails because of a file names the file and the cause', asyn
   await startProcess(t, 'backend/main.ts', env)
 })
 
+// Regression: the start never ended if a file system such as /proc denied that the directory can exist.
+t.test('a start fails if the directory of the database cannot be created', async (t) => {
+  for (const [path, fault] of [
+    ['/proc/nowhere/data', 'ENOENT'],
+    [join(import.meta.filename, 'data'), 'EEXIST'],
+  ] as const) {
+    const starting = startProcess(t, 'backend/main.ts', environment(t, { DATA_DIR: path }))
+    const message = containing(`${path}/receivables.db cannot be created: ${fault}`)
+    await rejectsWith(t, starting, { message })
+  }
+})
+
 t.test('a missing or invalid setting prevents the start, and the error names it', async (t) => {
   const start = async (env: Record<string, string>) => {
     const error = await promisify(execFile)(process.execPath, ['backend/main.ts'], {
