@@ -97,7 +97,7 @@ export interface DatabaseOptions {
   readonly progress?: MigrationProgress
   /** The clock that is compared with the clock of PostgreSQL; by default, the clock of this machine. */
   readonly clock?: () => Date
-  /** Records how long each transaction waited for the writer, or for a connection. */
+  /** Records each wait of a transaction for the writer, or for a connection. A retried transaction waits again. */
   readonly waits?: { observe(seconds: number): void } | undefined
 }
 

@@ -308,7 +308,9 @@ class PostgresDatabase implements OpenDatabase {
     const topics = new Set<string>()
     let [outcome] = await Promise.allSettled([this.#runWork(work, connection, topics)])
     if (outcome.status === 'fulfilled' && connection.fatalError === undefined) {
-      const attempt = await this.#commit(connection, outcome.value)
+      const attempt = await this.#commit(connection, outcome.value).catch((error: unknown) => {
+        throw error instanceof Problem ? this.#recordLoss(error, error.cause) : error
+      })
       if (attempt !== undefined) {
         if ('value' in attempt) this.#announcements.publish(topics)
         return attempt
@@ -354,7 +356,7 @@ class PostgresDatabase implements OpenDatabase {
           // caller runs each work again by itself, because the error may concern only one of them.
           if (!(error instanceof Problem && error.code === 'gateway_timeout')) return undefined
           this.#outcomes.lost += works.length - 1
-          throw error
+          throw this.#recordLoss(error, error.cause)
         })
         if (attempt !== undefined && 'value' in attempt) {
           this.#announcements.publish(topics)
@@ -389,7 +391,7 @@ class PostgresDatabase implements OpenDatabase {
 
   /**
    * Returns undefined if a statement whose result is not awaited (a write that returns no rows) has failed, so that
-   * nothing was committed.
+   * nothing was committed. Throws a problem if the COMMIT failed: `gateway_timeout` if its outcome is unknown.
    */
   async #commit<T>(connection: TransactionConnection, value: T): Promise<Attempt<T> | undefined> {
     try {
@@ -398,10 +400,7 @@ class PostgresDatabase implements OpenDatabase {
       // `work` caught the error of an awaited statement and continued. This is a bug, not a failure of the database.
       if (error instanceof assert.AssertionError) throw error
       if (errorKindOf(error) === 'conflict') return { retryable: asError(error) }
-      throw this.#recordLoss(
-        isCommitRefused(error) ? unavailable(error) : outcomeUnknown(error),
-        error,
-      )
+      throw isCommitRefused(error) ? unavailable(error) : outcomeUnknown(error)
     }
   }
 

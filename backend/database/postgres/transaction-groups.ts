@@ -92,7 +92,7 @@ export class TransactionGroups {
     work: Work<T>,
     { accountId, debtorId }: { readonly accountId: string; readonly debtorId: string },
   ): Promise<T> {
-    const account = this.#accountOf(accountId)
+    const account = this.#accounts.get(accountId) ?? newAccount(accountId)
     this.#accounts.set(accountId, account)
     const others = account.debtors.get(debtorId) ?? 0
     account.debtors.set(debtorId, others + 1)
@@ -108,17 +108,6 @@ export class TransactionGroups {
       else account.debtors.delete(debtorId)
       if (account.debtors.size === 0) this.#accounts.delete(accountId)
     }
-  }
-
-  #accountOf(id: string): Account {
-    const created = () => ({
-      id,
-      waiting: [],
-      debtors: new Map<string, number>(),
-      groups: 0,
-      isConnecting: false,
-    })
-    return this.#accounts.get(id) ?? created()
   }
 
   #runAlone<T>(work: Work<T>, accountId: string): Promise<T> {
@@ -198,6 +187,10 @@ export class TransactionGroups {
       for (const job of jobs) job.reject(error)
     }
   }
+}
+
+function newAccount(id: string): Account {
+  return { id, waiting: [], debtors: new Map(), groups: 0, isConnecting: false }
 }
 
 async function endOrTimeout(running: Promise<void>, ms: number): Promise<void> {

@@ -273,6 +273,36 @@ t.test('if the outcome of the COMMIT is unknown, it is unknown for the whole gro
   t.strictSame(await readRowIds(database), [])
 })
 
+// Regression: the metrics counted the COMMIT of the group as a lost transaction, and the log said so.
+t.test('if the server refuses the COMMIT of a group, no transaction counts as lost', async (t) => {
+  const url = await newPostgresUrl(t)
+  const database = await openTestDatabase(t, { url, waitMsMax: LONG_WAIT_MS_MAX })
+  // A COMMIT is refused if its transaction has inserted two rows.
+  const client = await connect(t, url)
+  await client.query(`create function refuse_two_rows() returns trigger as $$ begin
+    if (select count(*) from audit_log where xmin = pg_current_xact_id()::xid) > 1 then
+      raise exception 'two rows' using errcode = 'disk_full';
+    end if;
+    return null;
+  end $$ language plpgsql`)
+  await client.query(`create constraint trigger refuse_two_rows after insert on audit_log
+    deferrable initially deferred for each row execute function refuse_two_rows()`)
+  const outcomes = await runTogether(database, {
+    a: (tx) => insertPrepared(tx, auditRow('a')),
+    b: (tx) => insertPrepared(tx, auditRow('b')),
+  })
+  matches(t, outcomes, [{ status: 'fulfilled' }, { status: 'fulfilled' }])
+  t.strictSame(await readRowIds(database), ['a', 'b'])
+  matches(t, database.activity(), { lost: 0 })
+  t.equal(database.fault, undefined)
+  const alone = database.transaction(async (tx) => {
+    await insertPrepared(tx, auditRow('c'))
+    await insertPrepared(tx, auditRow('d'))
+  })
+  await rejectsWith(t, alone, { code: 'service_unavailable' })
+  matches(t, database.activity(), { lost: 1 })
+})
+
 t.test('a transaction whose group does not begin in time is rejected', async (t) => {
   const database = await openTestDatabase(t, { url: await newPostgresUrl(t), waitMsMax: 200 })
   const blockers = await occupyGroups(database)
