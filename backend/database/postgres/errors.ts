@@ -55,7 +55,7 @@ export function errorKindOf(error: unknown): ErrorKind | undefined {
 }
 
 /** Whether the server sent an error after which the connection must not be used again, e.g. because it shuts down. */
-export function isSessionEnd(error: unknown): boolean {
+export function endsConnection(error: unknown): boolean {
   return error instanceof DatabaseError && errorKindOf(error) === 'connection_lost'
 }
 

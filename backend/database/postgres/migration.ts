@@ -6,7 +6,7 @@ import type { MigrationProgress } from '../migrating/progress.ts'
 import type { MigrationTarget } from '../migrating/target.ts'
 import { type PrepareOptions, prepareSchema } from '../migrations.ts'
 import { query } from './connection.ts'
-import { connectFailureOf, errorKindOf, isSessionEnd } from './errors.ts'
+import { connectFailureOf, endsConnection, errorKindOf } from './errors.ts'
 import { kyselyOnConnection, textByCodePoint } from './kysely.ts'
 import {
   addColumn,
@@ -67,7 +67,7 @@ export async function migrateServer(
     const connect = () => connectAlone(url, name)
     const target = createTarget(client, { progress: options.progress, connect })
     const migrated = await prepareSchema(target, options).catch((error: unknown) => {
-      const lost = connectionError ?? (isSessionEnd(error) ? error : undefined)
+      const lost = connectionError ?? (endsConnection(error) ? error : undefined)
       if (lost === undefined) throw error
       throw new Error(
         'The connection to the database was lost during the migration. Start again: the migration continues where it stopped.',
