@@ -248,7 +248,7 @@ function nameOf(header: string | undefined): string {
  * Escapes control characters, with which a cell could control the terminal, and characters that are never shown, such
  * as marks of the writing direction: otherwise, a date with such a mark would look like a valid one.
  */
-function shown(cell: string): string {
+export function shown(cell: string): string {
   const json = JSON.stringify(cell.slice(0, 80)).slice(1, -1)
   return json.replace(
     /[\p{Cc}\p{Default_Ignorable_Code_Point}]/gu,

@@ -124,7 +124,7 @@ async function readWithProgress(api: Api, progress: Progress): Promise<ServiceRe
 }
 
 async function postAll(
-  { api, concurrency, chaseOverdue, progress }: ImportOptions,
+  { api, ledger, concurrency, chaseOverdue, progress }: ImportOptions,
   before: Comparison,
 ): Promise<ImportOutcome> {
   const { missingCustomers: customers, rowsWithMissingRecords: rows } = before
@@ -137,6 +137,7 @@ async function postAll(
   try {
     return await postMissing({
       api,
+      headers: ledger.headers,
       customers,
       rows,
       concurrency,

@@ -4,9 +4,16 @@
  */
 import { createHash } from 'node:crypto'
 import { debtorBodyOf, invoiceBodyOf, paymentBodyOf } from '../../import/bodies.ts'
+import type { ColumnHeaders } from '../../import/columns.ts'
 import type { RowWithMissingRecords } from '../../import/comparison.ts'
 import type { LedgerCustomer } from '../../import/ledger.ts'
-import { type Api, type ApiResponse, ImportStopped, type Json } from './api.ts'
+import {
+  customerFields,
+  describeFieldErrors,
+  INVOICE_FIELDS,
+  type MemberFields,
+} from '../../import/rejected-fields.ts'
+import { type Api, ImportStopped, type Json } from './api.ts'
 
 /** A record that the service rejected. */
 export interface RejectedRecord {
@@ -26,6 +33,8 @@ export interface ImportOutcome {
 
 export interface PostingOptions {
   readonly api: Api
+  /** The headers of the file's columns, which rejections name. */
+  readonly headers: ColumnHeaders
   /** The customers to create. */
   readonly customers: readonly LedgerCustomer[]
   /** The rows of the file for which the service does not have the invoice or the payment yet. */
@@ -50,7 +59,7 @@ const REJECTED_MAX = 100
  * invoices open, and reminders could be sent about them.
  */
 export async function postMissing(options: PostingOptions): Promise<ImportOutcome> {
-  const { api, customers, rows, concurrency, chaseOverdue, onRecordSent } = options
+  const { api, headers, customers, rows, concurrency, chaseOverdue, onRecordSent } = options
   const outcome: ImportOutcome = { debtors: 0, invoices: 0, payments: 0, rejected: [] }
 
   /** Returns the id of the new or existing record; undefined if the service rejected it. */
@@ -58,6 +67,7 @@ export async function postMissing(options: PostingOptions): Promise<ImportOutcom
     kind: 'debtors' | 'invoices' | 'payments',
     record: string,
     body: Json & { readonly external_id: string },
+    fields: MemberFields,
   ): Promise<string | undefined> {
     const path = `/api/v1/${kind}`
     const response = await api.post(path, idempotencyKey(kind, body.external_id), body)
@@ -66,25 +76,35 @@ export async function postMissing(options: PostingOptions): Promise<ImportOutcom
     // A 409 contains the id of the record if the record existed already.
     const id = response.status === 201 ? response.body['id'] : response.body['existing_id']
     if (typeof id === 'string') return id
-    outcome.rejected.push({ record, ...explainRejection(response) })
+    const { status, body: problem } = response
+    const code = String(problem['code'] ?? status)
+    const detail =
+      describeFieldErrors(problem['errors'], fields, headers) ?? String(problem['detail'] ?? status)
+    outcome.rejected.push({ record, code, detail })
     if (outcome.rejected.length < REJECTED_MAX) return undefined
     throw new ImportStopped(
-      `The service rejected ${REJECTED_MAX} records. The last was ${record}: ${explainRejection(response).detail}`,
+      `The service rejected ${REJECTED_MAX} records. The last was ${record}: ${detail}`,
     )
   }
 
   const rejectedCustomers = new Set<string>()
   await inParallel(customers, concurrency, async (customer) => {
-    const id = await post('debtors', `customer ${customer.id}`, debtorBodyOf(customer))
+    const id = await post(
+      'debtors',
+      `customer ${customer.id}`,
+      debtorBodyOf(customer),
+      customerFields(customer),
+    )
     if (id === undefined) rejectedCustomers.add(customer.externalId)
   })
   await inParallel(rows, concurrency, async ({ invoice, invoiceId, canRecordPayment }) => {
     // The invoices of a rejected customer are not sent. Only the rejection of the customer is reported.
     if (rejectedCustomers.has(invoice.customerExternalId)) return
     const name = `line ${invoice.line}, invoice ${invoice.number}`
-    const id = invoiceId ?? (await post('invoices', name, invoiceBodyOf(invoice, chaseOverdue)))
+    const invoiceBody = invoiceBodyOf(invoice, chaseOverdue)
+    const id = invoiceId ?? (await post('invoices', name, invoiceBody, INVOICE_FIELDS))
     if (id === undefined || !canRecordPayment) return
-    await post('payments', `${name}, its payment`, paymentBodyOf(invoice, id))
+    await post('payments', `${name}, its payment`, paymentBodyOf(invoice, id), INVOICE_FIELDS)
   })
   return outcome
 }
@@ -98,17 +118,6 @@ function idempotencyKey(kind: string, externalId: string): string {
   const isAllowed = /^[!-~]{1,200}$/.test(externalId)
   const name = isAllowed ? externalId : createHash('sha256').update(externalId).digest('hex')
   return `import-${kind}-${name}`
-}
-
-function explainRejection({ status, body }: ApiResponse): { code: string; detail: string } {
-  const errors = Array.isArray(body['errors']) ? body['errors'] : []
-  const fields = errors.map(
-    (error: { pointer?: unknown; detail?: unknown }) => `${error.pointer} ${error.detail}`,
-  )
-  return {
-    code: String(body['code'] ?? status),
-    detail: fields.length > 0 ? fields.join('; ') : String(body['detail'] ?? status),
-  }
 }
 
 /** After the first failure, the other workers finish their current items. Then the failure is thrown. */

@@ -18,6 +18,12 @@ import {
   type ImportContext,
   recordCustomer,
 } from '../../import/recording.ts'
+import {
+  customerFields,
+  describeFieldErrors,
+  INVOICE_FIELDS,
+  type MemberFields,
+} from '../../import/rejected-fields.ts'
 import type { ImportedRecord } from '../../import/take-back-plan.ts'
 import { truncate } from '../../validation/truncate.ts'
 import { startTimeLimit } from '../shell/page-request.ts'
@@ -100,22 +106,29 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
   const step = createStep(options)
   // Corrections come first, because the due date of an invoice cannot be corrected after its payment was recorded.
   for (const { record, correction } of corrections) {
-    await step.run('corrected', record, (tx) => correctRecord(tx, importContext, correction))
+    const fields =
+      correction.kind === 'contact' ? customerFields({ name: correction.name }) : INVOICE_FIELDS
+    await step.run({ kind: 'corrected', name: record, fields }, (tx) =>
+      correctRecord(tx, importContext, correction),
+    )
   }
   for (const customer of before.comparison.missingCustomers) {
-    await step.run('customers', `Customer ${customer.id}`, (tx) =>
+    const name = `Customer ${customer.id}`
+    await step.run({ kind: 'customers', name, fields: customerFields(customer) }, (tx) =>
       recordCustomer(tx, importContext, customer),
     )
   }
   for (const row of before.comparison.rowsWithMissingRecords) {
     const { invoice, invoiceId, canRecordPayment } = row
-    const record = `Line ${invoice.line}, invoice ${invoice.number}`
     const isNew = invoiceId === undefined
     await step.run(
-      isNew ? 'invoices' : 'payments',
-      record,
+      {
+        kind: isNew ? 'invoices' : 'payments',
+        ...(isNew && canRecordPayment && { alsoKind: 'payments' as const }),
+        name: `Line ${invoice.line}, invoice ${invoice.number}`,
+        fields: INVOICE_FIELDS,
+      },
       (tx) => createMissingRecords(tx, importContext, row),
-      isNew && canRecordPayment ? 'payments' : undefined,
     )
   }
   const after = await compareFile(database, account.id, ledger)
@@ -125,24 +138,31 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
 
 type Kind = keyof StepResult['recorded']
 
+interface RecordToProcess {
+  readonly kind: Kind
+  /** Is also counted: it is given if a new invoice is recorded together with its payment. */
+  readonly alsoKind?: Kind
+  readonly name: string
+  /** The fields of the file that the record consists of. */
+  readonly fields: MemberFields
+}
+
 /**
  * Processes one record after the other, each in its own transaction, until the time of the step is over or
  * `REJECTED_MAX` records were rejected. A record that an earlier step has rejected is not tried again: otherwise, the
  * rejected records could take up the time of every step, and the import would never end.
  */
-function createStep({ database, clock, importId, importContext, rejectedBefore }: StepOptions) {
+function createStep(options: StepOptions) {
+  const { database, ledger, clock, importId, importContext, rejectedBefore } = options
   const knownRejections = new Map(rejectedBefore.map((known) => [known.record, known]))
   const isStepOver = startTimeLimit(clock, importContext.actionContext.now)
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }
   const rejected: RejectedRecord[] = []
   let attemptedAll = true
   return {
-    /** `alsoKind` is also counted: it is given if `perform` records a new invoice together with its payment. */
     async run(
-      kind: Kind,
-      name: string,
+      { kind, alsoKind, name, fields }: RecordToProcess,
       perform: (tx: Transaction) => Promise<ImportedRecord[]>,
-      alsoKind?: Kind,
     ): Promise<void> {
       const record = truncate(name, REJECTED_TEXT_MAX)
       const known = knownRejections.get(record)
@@ -163,8 +183,9 @@ function createStep({ database, clock, importId, importContext, rejectedBefore }
         if (!(error instanceof Problem) || error.status >= 500) throw error
         // A concurrent step of the same file has created the record.
         if (error.code === 'duplicate_external_id') return
-        const detail = truncate(detailOf(error), REJECTED_TEXT_MAX)
-        rejected.push({ record, code: error.code, detail })
+        const errors = error.members['errors']
+        const detail = describeFieldErrors(errors, fields, ledger.headers) ?? error.message
+        rejected.push({ record, code: error.code, detail: truncate(detail, REJECTED_TEXT_MAX) })
         return
       }
       recorded[kind]++
@@ -176,10 +197,4 @@ function createStep({ database, clock, importId, importContext, rejectedBefore }
       isLastStep: attemptedAll || rejected.length >= REJECTED_MAX,
     }),
   }
-}
-
-function detailOf({ message, members }: Problem): string {
-  const errors = members['errors']
-  if (!Array.isArray(errors)) return message
-  return errors.map(({ pointer, detail }) => `${pointer} ${detail}`).join('; ')
 }

@@ -348,6 +348,18 @@ t.test(
   },
 )
 
+// Regression: the error named the members of the API, as in `/name name must …`.
+t.test('the error of a rejected record names the column of the file', async (t) => {
+  const { send } = await startImporting(t)
+  // A customer without a name gets its id as the name, which needs visible characters.
+  const row = '1,\u3164,,,2026-10-01,2026-10-31,5.00,'
+  const { json } = await send([HEADER, row].join('\n'), { step: 'record' })
+  matches(t, Object(json['refusals'])[0], {
+    code: 'validation_failed',
+    detail: /^Customer ID must [^/]*\.$/,
+  })
+})
+
 // Regression: the records that were rejected first took up the time of every step, and the import never ended.
 for (const client of ['a browser', 'a script']) {
   t.test(`${client} can avoid that rejected records are tried again in each step`, async (t) => {
