@@ -1,17 +1,19 @@
 import { Problem } from '../../shared/contract/problem.ts'
 import type { UpstreamRequest } from './attempt.ts'
 
+type SentRequest = Pick<UpstreamRequest, 'method' | 'idempotent'>
+
 /** Returns the problem of a call whose response is lost. `reason` is a sentence, after which the client is advised. */
 export function lostResponse(
   code: 'bad_gateway' | 'gateway_timeout',
   reason: string,
-  request: Pick<UpstreamRequest, 'method' | 'idempotent'>,
+  request: SentRequest,
   cause?: unknown,
 ): Problem {
   return new Problem(code, `${reason} ${adviceFor(request)}`, { cause })
 }
 
-function adviceFor({ method, idempotent }: Pick<UpstreamRequest, 'method' | 'idempotent'>): string {
+function adviceFor({ method, idempotent }: SentRequest): string {
   if (method === 'GET' || method === 'HEAD') return 'Try again in a second.'
   return idempotent
     ? 'Whether the request was carried out is unknown; retry with the same Idempotency-Key.'
