@@ -12,8 +12,13 @@ import { setReplyAddress } from '../accounts/reply-address.ts'
 import { readScopes, SCOPES } from '../accounts/scopes.ts'
 import type { AccountRow } from '../database/tables.ts'
 import { changeProfile } from '../reminders/reminder-content.ts'
+import { withFullStop } from '../validation/full-stop.ts'
 import { type Command, defineCommand, renderTable, UsageError } from './command.ts'
 import { parseListOrNone, parseWholeNumber } from './input/option-values.ts'
+
+/** What the status of a read-only account means. */
+const READ_ONLY_EFFECT =
+  'API calls that write are rejected, customers, invoices and payments cannot be changed in Settings, except that pauses and disputes can be recorded, and no reminders are sent'
 
 export const accountCommands: readonly Command[] = [
   defineCommand({
@@ -47,7 +52,10 @@ export const accountCommands: readonly Command[] = [
       const account = await context.performAction((tx, actionContext) =>
         createAccount(tx, input, actionContext),
       )
-      return { json: represent(account), text: `Created account ${account.id}, ${account.name}.` }
+      return {
+        json: represent(account),
+        text: withFullStop(`Created account ${account.id}, ${account.name}`),
+      }
     },
   }),
 
@@ -76,7 +84,7 @@ export const accountCommands: readonly Command[] = [
 
   defineCommand({
     name: 'accounts set-status',
-    summary: `Set the status of an account: ${ACCOUNT_STATUSES.join(', ')}. An account that is ${ACCOUNT_STATUSES.filter(isReadOnly).join(' or ')} is read-only: its customers, invoices and payments cannot be changed, and no reminders are sent.`,
+    summary: `Set the status of an account: ${ACCOUNT_STATUSES.join(', ')}. An account that is ${ACCOUNT_STATUSES.filter(isReadOnly).join(' or ')} is read-only: ${READ_ONLY_EFFECT}.`,
     arguments: ['ID', 'STATUS'],
     options: {},
     async run({ ID, STATUS }, context) {
@@ -88,7 +96,7 @@ export const accountCommands: readonly Command[] = [
         setStatus(tx, ID, status, actionContext),
       )
       const effect = isReadOnly(status)
-        ? 'its customers, invoices and payments cannot be changed, and no reminders are sent'
+        ? READ_ONLY_EFFECT
         : 'its customers, invoices and payments can be changed'
       return { json: represent(account), text: `Account ${ID} is ${status}: ${effect}.` }
     },

@@ -16,6 +16,7 @@ import {
 import { keyStatus, readAllowedAddresses } from '../api-keys/key-status.ts'
 import { parseInstant } from '../calendar/calendar.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
+import { withFullStop } from '../validation/full-stop.ts'
 import {
   ACCOUNT,
   type Command,
@@ -93,7 +94,7 @@ export const keyCommands: readonly Command[] = [
           account_id: row.account_id,
           created_at: row.created_at,
         },
-        text: `Issued key ${row.id}, ${row.name}. Store its secret now: it cannot be shown again.\n\n  ${secret}\n`,
+        text: `${withFullStop(`Issued key ${row.id}, ${row.name}`)} Store its secret now: it cannot be shown again.\n\n  ${secret}\n`,
       }
     },
   }),

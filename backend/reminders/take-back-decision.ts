@@ -13,8 +13,8 @@ import { findMessage } from '../messages/messages.ts'
 import { readFacts } from './planning/facts.ts'
 
 /**
- * Throws `not_found`, and `approval_decided` if there is no decision that can be taken back, e.g. because the reminder
- * is already being sent.
+ * Throws `not_found`, and `approval_decided` if there is no decision, or if it can no longer be taken back, e.g.
+ * because the reminder is already being sent.
  */
 export async function takeBackDecision(
   tx: Transaction,
@@ -33,9 +33,11 @@ export async function takeBackDecision(
     (await resumeRejected(tx, message, reminder, actionContext))
   if (isTakenBack) return
   const { status: message_status, approval_status } = message
-  throw new Problem('approval_decided', 'It is too late to take this decision back.', {
-    members: { message_status, approval_status },
-  })
+  const detail =
+    message.approval_decided_at === null
+      ? 'There is no decision to take back: nobody has approved or rejected this message.'
+      : 'It is too late to take this decision back.'
+  throw new Problem('approval_decided', detail, { members: { message_status, approval_status } })
 }
 
 async function readMessageAndReminder(

@@ -1,12 +1,12 @@
 /** Writes the texts of notices, which are mails to users and invited people. */
 import type { AccountRow, NoticeRow, Reader } from '../../database/tables.ts'
 import type { MailedCodes } from '../../users/mailed-codes.ts'
+import { withFullStop } from '../../validation/full-stop.ts'
 import { truncate } from '../../validation/truncate.ts'
 import { OPTIONAL_NOTICES, SECURITY_NOTICES } from '../notice-choices.ts'
 import { type Notice, type NoticeDetails, type NoticeKind, readNotice } from '../notices.ts'
 import type { MailBody } from './mail-body.ts'
 import { composeReminder } from './reminder-text.ts'
-import { withFullStop } from './reminder-words/words.ts'
 import { createSampleReminder } from './sample-reminder.ts'
 import { trimLines } from './wording.ts'
 
@@ -299,7 +299,7 @@ function changedPaymentDetails(
     opening: [
       `${by.label} ${newDetails === null ? 'removed' : 'changed'} the payment details for ${currency}, on ${dateTimeText(created_at)}.`,
       newDetails === null
-        ? `Reminders in ${currency} no longer say how to pay.`
+        ? `Reminders in ${currency} no longer say how to pay, unless an invoice has its own payment link.`
         : `Reminders now ask customers to pay ${methods.join(', or ')}.`,
     ],
     action: { label: 'View how customers pay', url: `${baseUrl}/settings/payment-details` },

@@ -6,6 +6,7 @@
 import type { ReminderWordingRow } from '../../database/tables.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
 import { text } from '../../validation/fields.ts'
+import { withFullStop } from '../../validation/full-stop.ts'
 import { type Check, check, Rejection } from '../../validation/rejections.ts'
 import type { Language } from './languages.ts'
 import { REMINDER_WORDS } from './reminder-words/by-language.ts'
@@ -60,24 +61,23 @@ export function defaultWording(stage: Stage, language: Language): Wording {
 
 /**
  * Fills in the variables of a template. Braces in the values have no effect, so that e.g. a customer's name cannot
- * insert another value.
+ * insert another value. After a value such as `Vries B.V.`, the full stop of the template is omitted.
  */
 export function fillIn(template: string, values: Readonly<Record<Variable, string>>): string {
-  return template.replace(/\{([^{}]*)\}/g, (whole, name) => {
+  return template.replace(/\{([^{}]*)\}(\.(?!\.))?/g, (whole, name, fullStop) => {
     const variable = VARIABLES.find((candidate) => candidate === name)
-    return variable === undefined ? whole : values[variable]
+    if (variable === undefined) return whole
+    return fullStop === undefined ? values[variable] : withFullStop(values[variable])
   })
 }
 
-/** Accepts an empty text, because `closing` may be empty. In other fields, `checkWording` itself rejects it. */
-const MULTILINE_TEXT = text({ max: 3000, min: 0, multiline: true })
 const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
   subject: text({ max: 150 }),
   greeting: text({ max: 200 }),
-  opening: MULTILINE_TEXT,
-  opening_several: MULTILINE_TEXT,
-  closing: MULTILINE_TEXT,
-  sign_off: text({ max: 200, min: 0, multiline: true }),
+  opening: text({ max: 3000, multiline: true }),
+  opening_several: text({ max: 3000, multiline: true }),
+  closing: text({ max: 3000, min: 0, multiline: true }),
+  sign_off: text({ max: 200, multiline: true }),
 }
 
 /** Throws `validation_failed` with an error for each invalid field. An absent field counts as empty. */

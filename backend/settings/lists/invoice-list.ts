@@ -19,6 +19,7 @@ import {
   sortsOf,
 } from '../../invoices/search-invoices.ts'
 import { moneyDecimal } from '../../money/money-text.ts'
+import { fullStopAfter } from '../../validation/full-stop.ts'
 import { CUSTOMER_TABS } from '../customers/customer-parts.ts'
 import { renderInvoiceTable } from '../customers/invoice-table.ts'
 import { renderPage, renderTabs } from '../shell/layout.ts'
@@ -260,7 +261,7 @@ ${
 <a class="button small primary" href="${PATH}/new">Enter an invoice</a></span>`
 }</div>
 ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
-${customerName && html`<p class="lead">Only invoices of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>. <a href="${PATH}">Show the invoices of all customers</a></p>`}
+${customerName && html`<p class="lead">Only invoices of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>${fullStopAfter(customerName)} <a href="${PATH}">Show the invoices of all customers</a></p>`}
 <ul class="filters" aria-label="Which invoices">${INVOICE_VIEWS.map((name) => {
     const { sort: _, ...others } = filters
     return renderViewLink(

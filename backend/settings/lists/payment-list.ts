@@ -16,6 +16,7 @@ import {
   type PaymentSearch,
   searchPayments,
 } from '../../payments/search-payments.ts'
+import { fullStopAfter } from '../../validation/full-stop.ts'
 import { CUSTOMER_TABS } from '../customers/customer-parts.ts'
 import { renderPaymentTable } from '../customers/payment-table.ts'
 import { renderOption, renderPage, renderTabs } from '../shell/layout.ts'
@@ -154,7 +155,7 @@ function renderList(frame: Frame, view: ListView): Html {
   const main = html`<div class="heading"><h1>Payments</h1>${renderCounts(view.counted)}
 ${isAdmin && html`<a class="button small primary" href="${PATH}/new">Record a payment</a>`}</div>
 ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
-${customerName && html`<p class="lead">Only payments of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>. <a href="${PATH}">Show the payments of all customers</a></p>`}
+${customerName && html`<p class="lead">Only payments of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>${fullStopAfter(customerName)} <a href="${PATH}">Show the payments of all customers</a></p>`}
 ${invoice && html`<p class="lead">Only payments of invoice <a href="/settings/invoices/${invoice.id}" translate="no">${invoice.number}</a>. <a href="${PATH}">Show the payments of all invoices</a></p>`}
 <form method="get" action="${PATH}" class="filter-form">
 ${search.debtorId && html`<input type="hidden" name="debtor_id" value="${search.debtorId}">`}

@@ -3,6 +3,7 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import { browserName } from '../../sessions/browser-name.ts'
 import type { ListedSession, Session } from '../../sessions/sessions.ts'
+import { withFullStop } from '../../validation/full-stop.ts'
 import {
   describedBy,
   renderCommonHiddenFields,
@@ -23,7 +24,7 @@ export function renderLoginDetails(frame: Frame, details: LoginDetails, problem?
   const { user, account } = details.session
   const main = html`<h1>Your login</h1>
 <p class="lead">You are <strong translate="no">${user.email}</strong>,
-${user.role === 'admin' ? 'an Admin' : 'a Member'} of ${account.name}.</p>
+${user.role === 'admin' ? 'an Admin' : 'a Member'} of <span translate="no">${withFullStop(account.name)}</span></p>
 <section class="card" aria-labelledby="password-title">
 <h2 id="password-title">Change your password</h2>
 <p class="hint">You stay logged in here and are logged out everywhere else.</p>

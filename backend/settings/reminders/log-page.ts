@@ -2,6 +2,7 @@
 import { REMINDER_STAGES } from '../../database/tables/messages.ts'
 import type { InvoiceRow, MessageRow, MessageStatus, ReminderStage } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
+import { fullStopAfter } from '../../validation/full-stop.ts'
 import { renderOption, renderPage } from '../shell/layout.ts'
 import { reasonWords, STAGE_WORDS } from '../shell/ledger-words.ts'
 import { renderNext } from '../shell/list-query.ts'
@@ -66,7 +67,7 @@ export function renderLog(frame: Frame, page: LogPage): Html {
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, awaitingApproval)}
 ${frame.session?.account.isDemo && html`<p class="lead">Sample messages: none of them was mailed.</p>`}
-${customerName && html`<p class="lead">Only messages to and from <a href="/settings/customers/${filters.debtor_id}" translate="no">${customerName}</a>. <a href="${PATH}">Show the messages of all customers</a></p>`}
+${customerName && html`<p class="lead">Only messages to and from <a href="/settings/customers/${filters.debtor_id}" translate="no">${customerName}</a>${fullStopAfter(customerName)} <a href="${PATH}">Show the messages of all customers</a></p>`}
 ${invoice && html`<p class="lead">Only messages about invoice <a href="/settings/invoices/${invoice.id}" translate="no">${invoice.number}</a>. <a href="${PATH}">Show the messages about all invoices</a></p>`}
 ${renderFilters(page)}
 ${rows.length === 0 ? renderEmpty(filters) : renderMessageTable('Messages, newest first', rows, times, customers)}

@@ -100,7 +100,7 @@ ${
   html`<div class="actions"><a class="button" href="${path}">Change<span class="unseen"> how to pay in ${currency}</span></a>
 <details class="action"><summary class="button danger">Remove…</summary>
 <form method="post" action="${path}/remove" class="stack" data-once>${renderCommonHiddenFields(frame)}
-<p class="hint">Reminders in ${currency} then do not say how to pay, unless an invoice has a payment link.</p>
+<p class="hint">Reminders in ${currency} then do not say how to pay, unless an invoice has its own payment link.</p>
 <p><button class="danger solid">Remove how to pay in ${currency}</button></p></form></details></div>`
 }</section>`
 }

@@ -4,6 +4,7 @@ import { LOGO_BYTES_MAX, LOGO_PIXELS_MAX, LOGO_PIXELS_MIN } from '../../accounts
 import { SENDER_NAME_LENGTH_MAX } from '../../accounts/sender.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { LOGO_HEIGHT_MAX, LOGO_WIDTH_MAX } from '../../mail/wording/mail-body.ts'
+import { fullStopAfter } from '../../validation/full-stop.ts'
 import {
   describedBy,
   renderCommonHiddenFields,
@@ -48,7 +49,7 @@ ${renderFaultSummary(problem)}
 <div class="field"><label for="name">${SENDER_WORDS.name}</label>
 <input id="name" name="name" value="${name}" placeholder="${accountName}" maxlength="${SENDER_NAME_LENGTH_MAX}" autocomplete="organization"${disabled}${describedBy(problem, 'name', 'name-hint')}>
 <p class="hint" id="name-hint">Shown in From, in the subject and in the text. If it is empty, reminders show the account’s name,
-<span translate="no">${accountName}</span>.</p>${renderFieldFaults(problem, 'name')}</div>
+<span translate="no">${accountName}</span>${fullStopAfter(accountName)}</p>${renderFieldFaults(problem, 'name')}</div>
 ${isAdmin && html`<p class="row"><button class="primary">Save the name</button></p>`}
 </form>
 ${renderLogoCard(frame, view, problem)}

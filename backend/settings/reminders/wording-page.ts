@@ -133,7 +133,7 @@ ${lines('closing', 4)}${lines('sign_off', 2)}
 ${isAdmin && renderActions(path, session, invoice, problem)}
 </form>
 <section aria-labelledby="preview-title" class="stack"><h2 id="preview-title">Preview</h2>
-<p class="hint">${invoice === '' ? 'At first, the preview shows a made-up invoice, because nothing is owed to you at present.' : html`At first, the preview shows invoice <span translate="no">${invoice}</span>.`}</p>
+<p class="hint">${renderPreviewHint(view)}</p>
 <div class="preview"><iframe class="mail-html" name="preview" sandbox="" src="${path}/preview" title="The reminder as the customer sees it" height="1100"></iframe></div></section>
 </div>
 ${renderVariables()}
@@ -145,6 +145,16 @@ ${
 <form method="post" action="${path}/reset" data-once>${renderCommonHiddenFields(frame)}<button class="danger">Restore the default</button></form></section>`
 }`
   return renderPage(frame, { title: `Wording: ${title}`, section: '/settings/reminders', main })
+}
+
+/** Says what the preview shows when the page is loaded. */
+function renderPreviewHint({ isUnsaved, invoice }: WordingView): Html {
+  if (isUnsaved) {
+    return html`The texts in the form are not saved.<noscript> The preview shows the saved wording until you press Preview.</noscript>`
+  }
+  return invoice === ''
+    ? html`At first, the preview shows a made-up invoice, because nothing is owed to you at present.`
+    : html`At first, the preview shows invoice <span translate="no">${invoice}</span>.`
 }
 
 function field(name: WordingField, problem: Problem | undefined, input: Html): Html {

@@ -158,7 +158,7 @@ export const wordingPages: readonly SessionPage[] = [
       const { fields } = request
       const key = keyOf(request.id)
       try {
-        const wording = checkWording(sentWording(fields))
+        const wording = checkWording(submittedWording(fields))
         const sample = await readSample(request, deps, key, wording, fields.text('invoice'))
         return await respondWithPreview(deps, sample)
       } catch (error) {
@@ -178,7 +178,7 @@ export const wordingPages: readonly SessionPage[] = [
     async handle(request, deps) {
       const { session, fields, actionContext } = request
       const key = keyOf(request.id)
-      const wording = checkWording(sentWording(fields))
+      const wording = checkWording(submittedWording(fields))
       const sample = await readSample(request, deps, key, wording, fields.text('invoice'))
       const invoiceId = sample.invoice?.id ?? null
       const { id, email } = session.user
@@ -186,7 +186,7 @@ export const wordingPages: readonly SessionPage[] = [
       await deps.database.transaction((tx) =>
         recordTestMail(tx, user, { ...key, wording, invoiceId }, actionContext),
       )
-      const view = await readSentView(request, deps)
+      const view = await readSubmittedView(request, deps)
       // The test mail is a notice. It may be sent, written to a file, dropped or kept waiting; the page says which.
       const route = deps.noticeRouteOf?.(email) ?? 'waiting'
       return {
@@ -202,17 +202,17 @@ export const wordingPages: readonly SessionPage[] = [
 /** Renders the form again after invalid input, or after too many test mails (429). */
 async function rerender(request: SessionRequest, problem: Problem, deps: SettingsDeps) {
   if (problem.status !== 422 && problem.status !== 429) return undefined
-  const view = await readSentView(request, deps)
+  const view = await readSubmittedView(request, deps)
   const labeled = withFieldLabels(problem, FIELD_LABELS)
   return (frame: Parameters<typeof renderWording>[0]) => renderWording(frame, view, labeled)
 }
 
 /** Returns the data of the page, with the values of the request instead of the stored values. */
-async function readSentView(request: SessionRequest, deps: SettingsDeps) {
+async function readSubmittedView(request: SessionRequest, deps: SettingsDeps) {
   const { session, id, fields } = request
   const key = keyOf(id)
   const changed = await findWording(deps.database.read, session.account.id, key)
-  const values = sentWording(fields)
+  const values = submittedWording(fields)
   const enteredNumber = fields.text('invoice').trim()
   const sample =
     enteredNumber === '' ? await readSample(request, deps, key, values, ANY_INVOICE) : undefined
@@ -240,7 +240,7 @@ async function currentWording(
 }
 
 /** Returns all texts of the form, including those that it does not change. */
-function sentWording(fields: Fields): Wording {
+function submittedWording(fields: Fields): Wording {
   return {
     subject: fields.textEvenIfUnchanged('subject'),
     greeting: fields.textEvenIfUnchanged('greeting'),

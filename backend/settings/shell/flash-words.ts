@@ -66,8 +66,9 @@ const WORDS = {
   test_mail_waiting:
     'The test mail is waiting, because this service does not send mail at present.',
   payment_details_removed:
-    'Payment details removed. Reminders in this currency no longer say how to pay.',
-  message_approved: 'Approved. The reminder is sent when the customer’s next business hours begin.',
+    'Payment details removed. Reminders in this currency no longer say how to pay, unless an invoice has its own payment link.',
+  message_approved:
+    'Approved. The reminder is sent when the customer’s next business hours begin or, if another reminder was already sent today, on the next business day.',
   message_approved_now: 'Approved. The reminder is being sent.',
   message_rejected: 'Rejected. The reminder is not sent, and reminders about its invoices stop.',
   decision_taken_back:

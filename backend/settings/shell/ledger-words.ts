@@ -135,11 +135,12 @@ export function nextReminderText(
   }
   if (blocked !== null) return `Blocked: ${reasonWords(blocked)}`
   if (row.chasing_status === 'stopped') return 'Ended'
-  if (customerBlock !== undefined && next !== null) {
-    return `Blocked: ${reasonWords(customerBlock)}`
-  }
-  if (next === null) return row.chasing_stage === 'final' ? 'All stages sent' : '–'
-  return at === null ? STAGE_WORDS[next] : `${STAGE_WORDS[next]}, ${dayOf(at, timezone)}`
+  if (next === null && row.chasing_stage === 'final') return 'All stages sent'
+  if (customerBlock !== undefined) return `Blocked: ${reasonWords(customerBlock)}`
+  // A worker schedules the next reminder shortly after a change, such as the reversal of a payment.
+  if (at === null) return next === null ? 'Not scheduled yet' : STAGE_WORDS[next]
+  // The stage of a courtesy reminder is stored as null.
+  return `${STAGE_WORDS[next ?? 'courtesy']}, ${dayOf(at, timezone)}`
 }
 
 const CHASING_WORDS = { active: 'Active', paused: 'Paused', stopped: 'Stopped' } as const

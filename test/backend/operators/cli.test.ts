@@ -53,7 +53,7 @@ async function prepareCli(t: Test, env: Record<string, string> = { KEY_PEPPER: `
 }
 
 t.test('an account and a key are created, changed and revoked while a backend runs', async (t) => {
-  const { url, json } = await prepareCli(t)
+  const { url, json, run } = await prepareCli(t)
   const backend = await openTestDatabase(t, { url })
   const account = await json('accounts', 'create', '--name', 'Acme Ltd', '--currency', 'eur')
   matches(t, account, { id: /^acct_/, name: 'Acme Ltd', status: 'active', default_currency: 'EUR' })
@@ -78,6 +78,13 @@ t.test('an account and a key are created, changed and revoked while a backend ru
   matches(t, await find(), { key_id: key.id, revoked_at: null })
 
   matches(t, await json('accounts', 'set-status', account.id, 'suspended'), { read_only: true })
+  // Regression: the command said that nothing can be changed, although disputes can be recorded.
+  const again = await run('accounts', 'set-status', account.id, 'suspended')
+  matches(
+    t,
+    again.stdout,
+    /cannot be changed in Settings, except that pauses and disputes can be recorded/,
+  )
   matches(t, await json('accounts', 'set-scopes', account.id, 'debtors:read'), {
     scope_allowance: ['debtors:read'],
   })

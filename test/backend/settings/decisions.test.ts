@@ -48,6 +48,15 @@ t.test('in business hours an approval is final, and the confirmation says so', a
   })
 })
 
+// Regression: the response said that it was too late to take the decision back.
+t.test('before a decision, there is none to take back', async (t) => {
+  const { ada, path } = await openQueue(t, '10:30')
+  matches(t, await ada.send('POST', `${path}/take-back`), {
+    status: 409,
+    json: { code: 'approval_decided', detail: /nobody has approved or rejected/ },
+  })
+})
+
 // Regression: the confirmation said that the reminder is sent now and that this cannot be undone, and there was no
 // Undo.
 t.test('an approval on a day on which another reminder was sent can be taken back', async (t) => {
@@ -62,7 +71,8 @@ t.test('an approval on a day on which another reminder was sent can be taken bac
   const { confirmation } = await approve(queue)
   matches(t, confirmation.text, /is sent to.*24 Nov 2026.*you can take the approval back/s)
   const after = await ada.page('/settings/approvals')
-  matches(t, after.text, /sent when the customer’s next business hours begin\./)
+  // Regression: the page said only that the reminder is sent in the next business hours.
+  matches(t, after.text, /another reminder was already sent today, on the next business day\./)
   matches(t, after.text, /class="undo"/)
   await engine.planAndSendAt('2026-11-23T10:32:00.000Z')
   t.strictSame((await engine.messageLog()).slice(2), ['firm:approved', 'friendly:sent'])

@@ -112,6 +112,14 @@ t.test(
   },
 )
 
+// Regression: the page said that reminders no longer say how to pay, although an invoice may have a payment link.
+t.test('after payment details are removed, the page mentions the links of invoices', async (t) => {
+  const { ada } = await startEngineWithUsers(t)
+  await ada.submit(PATH, BANK_DETAILS)
+  await ada.submit(`${PATH}/EUR/remove`, {})
+  matches(t, (await ada.page(PATH)).text, /unless an invoice has its own payment link\./)
+})
+
 t.test('while reminders in a currency do not say how to pay, pages show a notice', async (t) => {
   const { engine, logInAdmin } = await startEngineWithUsers(t)
   const payable = { payment_url: 'https://pay.acme.nl/1', currency: 'SEK' }

@@ -362,3 +362,20 @@ t.test('an amount may have a decimal comma if the amount is unambiguous', async 
     t.equal((await preview(text)).status, 422, text)
   }
 })
+
+// Regression: instead of the next reminder, the page showed a dash, as for an invoice that is not owed.
+t.test('until the worker has scheduled a reminder, the page of the invoice says so', async (t) => {
+  const settings = await startMoneySettings(t)
+  const invoice = await settings.createInvoice(PAST_DUE)
+  const payment = await settings.payOnAccount(10_000)
+  const allocations = [{ invoice_id: invoice.id, amount: 10_000 }]
+  const path = `/settings/payments/${payment.id}`
+  await settings.ada.send('POST', `${path}/allocate`, { allocations, idempotency_key: 'x' })
+  const nextReminder = async () =>
+    /<dt>Next reminder<\/dt><dd>([^<]*)/.exec(
+      (await settings.ada.page(`/settings/invoices/${invoice.id}`)).text,
+    )?.[1]
+  t.equal(await nextReminder(), '–')
+  await settings.ada.send('POST', `${path}/reverse`, { reason: 'It bounced' })
+  t.equal(await nextReminder(), 'Not scheduled yet')
+})

@@ -87,16 +87,51 @@ t.test('after a rejected save without an invoice number, the page names the invo
   // Regression: the page said that nothing was owed, although the preview showed a real invoice.
   const { engine, ada } = await startEngineWithUsers(t)
   const withUnknownVariable = { ...WORDING, opening: '{x}', invoice: '' }
-  matches(
-    t,
-    (await ada.submit(PATH, withUnknownVariable)).text,
-    containing('shows a made-up invoice'),
-  )
+  matches(t, (await ada.page(PATH)).text, containing('shows a made-up invoice'))
   await engine.createInvoice('2026-11-20', { number: 'R-7' })
   matches(t, await ada.submit(PATH, withUnknownVariable), {
     status: 422,
-    text: /At first, the preview shows invoice <span translate="no">R-7</,
+    text: containing('name="invoice" value="R-7"'),
   })
+  matches(
+    t,
+    (await ada.page(PATH)).text,
+    /At first, the preview shows invoice <span translate="no">R-7</,
+  )
+})
+
+// Regression: the page said what the preview shows at first, although it shows the faults of the rejected texts.
+t.test('after a rejected save, the page says that the texts are not saved', async (t) => {
+  const { ada } = await startEngineWithUsers(t)
+  const { text } = await ada.submit(PATH, { ...WORDING, opening: '{x}', invoice: '' })
+  matches(t, text, containing('The texts in the form are not saved.'))
+  t.notMatch(text, /At first/)
+})
+
+// Regression: a sentence that ended with the name of such a company ended with two full stops.
+t.test('a sentence that ends with the name of a company ends with one full stop', async (t) => {
+  const { engine, backend, ada: first } = await startEngineWithUsers(t)
+  const name = 'Jansen Bouw B.V.'
+  const debtor = await engine.createDebtor({ name })
+  const opening = 'This is for {customer}. Did you forget it, {customer}... or {customer}?'
+  await first.send('PUT', PATH, { ...WORDING, opening })
+  await engine.createInvoice('2026-11-20', { debtor_id: debtor.id })
+  await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
+  const [message] = await engine.messages()
+  matches(
+    t,
+    message?.body,
+    containing(`This is for ${name} Did you forget it, ${name}... or ${name}?`),
+  )
+  // The session of the previous days has ended.
+  const ada = await logIn(backend, ADMIN)
+  t.equal((await ada.send('POST', '/settings/account', { name: 'Vries B.V.' })).status, 200)
+  const lists = ['invoices', 'payments', 'messages'].map((path) => `${path}?debtor_id=${debtor.id}`)
+  for (const path of [...lists, 'sender', 'login-details']) {
+    const { text } = await ada.page(`/settings/${path}`)
+    matches(t, text, /B\.V\.</, path)
+    t.notMatch(text.replace(/<[^>]*>/g, ''), /B\.V\.\./, path)
+  }
 })
 
 t.test('the default wording can be restored', async (t) => {

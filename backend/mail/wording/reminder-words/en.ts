@@ -1,4 +1,5 @@
-import { type ReminderWords, withFullStop } from './words.ts'
+import { withFullStop } from '../../../validation/full-stop.ts'
+import type { ReminderWords } from './words.ts'
 
 const ALREADY_PAID =
   'If you have paid in the last few days, thank you: please disregard this e-mail.'

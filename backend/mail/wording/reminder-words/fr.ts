@@ -1,4 +1,5 @@
-import { type ReminderWords, withFullStop } from './words.ts'
+import { withFullStop } from '../../../validation/full-stop.ts'
+import type { ReminderWords } from './words.ts'
 
 const ALREADY_PAID =
   'Si vous avez payé ces derniers jours, nous vous en remercions ; veuillez alors ne pas tenir compte de cet e-mail.'

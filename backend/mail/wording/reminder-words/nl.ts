@@ -1,4 +1,5 @@
-import { type ReminderWords, withFullStop } from './words.ts'
+import { withFullStop } from '../../../validation/full-stop.ts'
+import type { ReminderWords } from './words.ts'
 
 const ALREADY_PAID =
   'Heeft u de afgelopen dagen betaald? Dan danken wij u en kunt u deze e-mail als niet verzonden beschouwen.'

@@ -4,11 +4,6 @@ import type { ReminderStage } from '../../../database/tables.ts'
 /** `ReminderStage` has only the stages after the due date. A `courtesy` reminder is sent on or before the due date. */
 export type Stage = 'courtesy' | ReminderStage
 
-/** Appends a full stop unless the text, e.g. a company name, ends with one. */
-export function withFullStop(text: string): string {
-  return text.endsWith('.') ? text : `${text}.`
-}
-
 /** A text for one invoice, and a text for several invoices. */
 type OneOrMany = readonly [one: string, many: string]
 
