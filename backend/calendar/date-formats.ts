@@ -3,10 +3,25 @@
  * V8's heap, which are released only with the next full garbage collection; using it takes 1 µs.
  */
 import { LRUCache } from 'lru-cache'
+import { Problem } from '../../shared/contract/problem.ts'
+
+/**
+ * A time zone is checked before it is stored, but may be unknown to another version of Node.js, e.g. after a downgrade.
+ */
+export class UnknownTimezone extends Problem {
+  constructor(timezone: string, cause?: unknown) {
+    super(
+      'internal_error',
+      `The time zone ${timezone} of the account is unknown to this version of Node.js. An Admin of the account can choose another time zone at /settings/account, or the operator of the service can upgrade Node.js.`,
+      { cause },
+    )
+  }
+}
 
 /** More than the time zones in common use (Node lists 418). */
 const TIMEZONES_MAX = 500
 
+/** The returned function throws `UnknownTimezone`. */
 export function dateFormats(
   locale: string,
   options: Omit<Intl.DateTimeFormatOptions, 'timeZone'>,
@@ -15,9 +30,21 @@ export function dateFormats(
   return (timezone) => {
     const cached = formats.get(timezone)
     if (cached !== undefined) return cached
-    const format = new Intl.DateTimeFormat(locale, { ...options, timeZone: timezone })
+    const format = createFormat(locale, options, timezone)
     formats.set(timezone, format)
     return format
+  }
+}
+
+function createFormat(
+  locale: string,
+  options: Omit<Intl.DateTimeFormatOptions, 'timeZone'>,
+  timezone: string,
+): Intl.DateTimeFormat {
+  try {
+    return new Intl.DateTimeFormat(locale, { ...options, timeZone: timezone })
+  } catch (error) {
+    throw new UnknownTimezone(timezone, error)
   }
 }
 

@@ -1,4 +1,5 @@
 /** Writes the texts of notices, which are mails to users and invited people. */
+import { parseTimezone } from '../../calendar/calendar.ts'
 import type { AccountRow, NoticeRow, Reader } from '../../database/tables.ts'
 import type { MailedCodes } from '../../users/mailed-codes.ts'
 import { withFullStop } from '../../validation/full-stop.ts'
@@ -42,7 +43,11 @@ export async function writeNotice(
     const at = new Date(notice.created_at)
     return testReminder(reader, deps, account, parsed.detail, at)
   }
-  const context = { ...deps, dateTimeText: dateTimeTextIn(account.timezone) }
+  // The mail names the time zone of its times, so UTC can replace one that this version of Node.js does not know.
+  const context = {
+    ...deps,
+    dateTimeText: dateTimeTextIn(parseTimezone(account.timezone) ?? 'UTC'),
+  }
   const text = await textOf(reader, context, notice, parsed, account.name)
   if (text === undefined) return undefined
   return {

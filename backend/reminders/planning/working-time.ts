@@ -3,6 +3,7 @@
  * the debtor's time zone.
  */
 import { addDays, instantOf, parseTimezone, todayIn } from '../../calendar/calendar.ts'
+import { UnknownTimezone } from '../../calendar/date-formats.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 
 const OPENS_AT_HOUR = 8
@@ -26,8 +27,8 @@ export interface WorkingTime {
 /**
  * Returns the debtor's own time zone, otherwise the account's. A stored time zone may be unknown to this version of
  * Node.js, e.g. after a downgrade. If the debtor's is unknown, the account's replaces it, because only sending times
- * depend on the debtor's. If the account's is unknown, throws an error: due dates depend on it, and `invoice.overdue`
- * must not be sent on a wrong day.
+ * depend on the debtor's. If the account's is unknown, throws `UnknownTimezone`: due dates depend on it, and
+ * `invoice.overdue` must not be sent on a wrong day.
  */
 export function sendingTimezone(
   { timezone }: Pick<DebtorRow, 'timezone'>,
@@ -35,11 +36,7 @@ export function sendingTimezone(
 ): string {
   // Without this check, a reminder to a debtor with its own time zone would be handed over twice: the planning that
   // follows the hand-over needs the time zone of the account, so the result could not be recorded.
-  if (parseTimezone(accountTimezone) === undefined) {
-    throw new Error(
-      `the time zone ${accountTimezone} of the account is unknown to this version of Node.js`,
-    )
-  }
+  if (parseTimezone(accountTimezone) === undefined) throw new UnknownTimezone(accountTimezone)
   return timezone === null || parseTimezone(timezone) === undefined ? accountTimezone : timezone
 }
 

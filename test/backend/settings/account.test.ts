@@ -72,6 +72,30 @@ t.test('an error is shown beside its field, and nothing is saved', async (t) => 
   matches(t, (await ada.get(PATH)).json, before)
 })
 
+// Regression: the error did not say why, and an Admin could not know how to use the account again.
+t.test(
+  'if the time zone is unknown to Node.js, errors say so, and it can be changed',
+  async (t) => {
+    const { engine, backend, ada } = await startEngineWithUsers(t)
+    await engine.createInvoice('2026-11-20')
+    await backend.database.transaction((tx) =>
+      tx.updateTable('accounts').set({ timezone: 'Mars/Olympus' }).execute(),
+    )
+    const explanation =
+      /The time zone Mars\/Olympus of the account is unknown.*choose another.*\/settings\/account/s
+    for (const path of ['/settings', '/settings/invoices', '/settings/reminders']) {
+      matches(t, await ada.page(path), { status: 500, text: explanation }, path)
+    }
+    matches(t, await ada.get('/settings/invoices'), {
+      status: 500,
+      json: { code: 'internal_error', detail: explanation },
+    })
+    t.equal((await ada.page(PATH)).status, 200)
+    t.equal((await ada.send('POST', PATH, { timezone: 'Europe/Amsterdam' })).status, 200)
+    t.equal((await ada.page('/settings')).status, 200)
+  },
+)
+
 t.test('Members can only read the account', async (t) => {
   const { backend, ada } = await startEngineWithUsers(t)
   const mia = await logIn(backend, MEMBER)

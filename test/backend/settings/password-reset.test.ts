@@ -84,6 +84,18 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
   return { ...settings, request, reset, handleRequests, sendMails }
 }
 
+// Regression: the mail was tried again and again, and never sent.
+t.test('a link is mailed even if the time zone of the account is unknown', async (t) => {
+  const { backend, account, createUser, request, handleRequests, sendMails } = await start(t)
+  await createUser(account.id, REACHABLE_EMAIL, 'admin')
+  await backend.database.transaction((tx) =>
+    tx.updateTable('accounts').set({ timezone: 'Mars/Olympus' }).execute(),
+  )
+  await request(REACHABLE_EMAIL)
+  await handleRequests()
+  matches(t, await sendMails(), [/works once, until .* \(UTC\)\./])
+})
+
 t.test('a link sets a new password once, and ends every session', async (t) => {
   const { backend, account, createUser, request, reset, handleRequests, sendMails } = await start(t)
   // The addresses of the other users are at reserved domains, to which no mail is sent.
