@@ -65,7 +65,7 @@ export const GATEWAY_SETTINGS = {
     { min: 1, max: 1_000_000, fallback: '3600' },
   ),
   GATEWAY_CLIENT_MEMORY_MIB: integer(
-    'The memory of each worker for incomplete requests and for responses that clients have not received yet. Three quarters of it are for calls whose key is cached, and a quarter for all others.',
+    'The memory of each worker for requests in progress and for responses that clients have not received yet. Three quarters of it are for calls whose key is cached, and a quarter for all others.',
     { min: 1, max: 65_536, fallback: '48' },
   ),
   GATEWAY_MEMORY_PER_CLIENT_MIB: integer(

@@ -53,7 +53,7 @@ export interface DirectoryQuery {
 
 const ALWAYS_TRUE = sql<SqlBool>`1 = 1`
 
-/** A debtor, and the value by which the list is sorted: a due date, `none` if no amount is due, or an amount. */
+/** A debtor, and the value by which the list is sorted: a due date, `none` if the debtor owes nothing, or an amount. */
 interface Position {
   readonly id: string
   /** Undefined if the list is sorted by name. */

@@ -9,7 +9,7 @@ import type { ImportRecordRow, ImportRow, Reader, Transaction } from '../databas
 export type ImportRecordKind = ImportRecordRow['kind']
 
 /** How many records an import will create and, in `corrections`, how many existing records it will change. */
-export interface PlannedCounts {
+export interface RemainingRecords {
   readonly customers: number
   readonly invoices: number
   readonly payments: number
@@ -18,13 +18,13 @@ export interface PlannedCounts {
 
 /**
  * Stores the import unless it exists already: each request of an import may be the first one that arrives. Also writes
- * an audit entry with the file and the counts in `remaining`. A large import takes several requests, of which only the
- * first writes an entry.
+ * an audit entry with the file and the counts in `remaining`, unless earlier entries already count these records. Of
+ * the requests of a large import, usually only the first writes an entry.
  */
 export async function startImport(
   tx: Transaction,
   { id, accountId, fileName }: { id: string; accountId: string; fileName: string },
-  remaining: PlannedCounts,
+  remaining: RemainingRecords,
   actionContext: ActionContext,
 ): Promise<void> {
   const { actor, now } = actionContext
@@ -44,7 +44,7 @@ interface ImportEntry {
   readonly accountId: string
   readonly action: 'ledger.imported'
   readonly subjectId: string
-  readonly detail: PlannedCounts & { readonly file: string }
+  readonly detail: RemainingRecords & { readonly file: string }
 }
 
 /**
@@ -76,7 +76,7 @@ async function isContinued(
 /** Only the newest entries are read. If an import has more, a request that continues it may write another entry. */
 const ENTRIES_MAX = 100
 
-function totalOf({ customers, invoices, payments, corrections }: PlannedCounts): number {
+function totalOf({ customers, invoices, payments, corrections }: RemainingRecords): number {
   return customers + invoices + payments + corrections
 }
 

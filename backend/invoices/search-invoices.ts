@@ -166,7 +166,7 @@ export interface InvoiceCount {
 
 export interface InvoiceCounts {
   readonly counts: readonly InvoiceCount[]
-  /** Whether more than `COUNTED_MAX` invoices pass all filters except the filter by amount. `counts` is then empty. */
+  /** Whether, without the filter by amount, more than `COUNTED_MAX` invoices match. `counts` is then empty. */
   readonly hasMore: boolean
 }
 

@@ -147,8 +147,8 @@ function resultOf(
   const cause = phase === undefined ? 'general' : failureCauseOf(reply, phase)
   // The server does not relay mail to this recipient, but may relay mail to others.
   if (cause === 'denied') return { ...abandoned(reply.text), isDenied: true }
-  // nodemailer sends STARTTLS even if the server does not offer it. The reply of such a server does not say what is
-  // wrong.
+  // With `requireTLS`, nodemailer sends STARTTLS even if the server does not offer it. The reply of such a server does
+  // not say what is wrong.
   if (command === 'STARTTLS') return abandoned(`the server rejected STARTTLS: ${reply.text}`)
   return cause === 'general' ? abandoned(reply.text) : refused(cause, reply)
 }

@@ -1,8 +1,9 @@
 /**
  * Firm and final reminders are sent only after a person has approved them. An approval is bound to the text, logo,
- * recipient, stage, invoices and amounts that the person saw. If less is due afterwards, a safety rail blocks the
- * reminder. After any other change of these, or of a due date or the payment details, the send check cancels the
- * message, and the reminder is planned again.
+ * recipient, stage, invoices and amounts that the person saw: later changes of the wording or the logo do not apply to
+ * an approved message. If less is due than the person saw, a safety rail blocks the message. If an amount has risen, or
+ * the recipient, a due date or the payment details have changed, the send check cancels the message, and the reminder
+ * is planned again.
  */
 
 import { createHash } from 'node:crypto'

@@ -1,6 +1,7 @@
 /**
- * Resets a forgotten password through a mailed link. A worker looks up the user after the response to the request:
- * otherwise, the response time would reveal whether a user has the address. The link works once, within 30 minutes.
+ * Resets a forgotten password through a mailed link. A worker looks up the user, and the response to the request does
+ * not wait for this worker: otherwise, the response time would reveal whether a user has the address. The link works
+ * once, within 30 minutes.
  * The code in the link is derived from the row's id and a secret key (`MailedCodes`); only the code's hash is stored.
  */
 

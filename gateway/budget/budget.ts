@@ -10,19 +10,19 @@ import type { Logger } from '../../shared/process/log.ts'
 import { type Client, Clients, type PartitionName } from './clients.ts'
 import {
   type ClientConnection,
-  type ConnectionEviction,
+  type ConnectionEvictionReason,
   type ConnectionLimits,
   Connections,
 } from './connections.ts'
 import {
   ConnectionMemory,
   Memory,
-  type MemoryEviction,
+  type MemoryEvictionReason,
   type MemoryLimits,
   type MemoryUser,
 } from './memory.ts'
 
-export type EvictionReason = ConnectionEviction | MemoryEviction
+export type EvictionReason = ConnectionEvictionReason | MemoryEvictionReason
 
 /** For this long after a limit was reached, the gateway reports itself as degraded. */
 const DEGRADED_MS = 10_000

@@ -44,18 +44,18 @@ export interface ConnectionLimits {
   readonly clientConnectionsMax: number
 }
 
-export type ConnectionEviction = 'connections' | 'client_connections' | 'handshakes'
+export type ConnectionEvictionReason = 'connections' | 'client_connections' | 'handshakes'
 
 export class Connections<T extends ClientConnection> {
   #connectionsMax: number
   readonly #clientConnectionsMax: number
-  readonly #onEvict: (reason: ConnectionEviction, connections: number) => void
+  readonly #onEvict: (reason: ConnectionEvictionReason, connections: number) => void
   readonly #all = new Set<T>()
   #handshakes = 0
 
   constructor(
     limits: ConnectionLimits,
-    onEvict: (reason: ConnectionEviction, connections: number) => void,
+    onEvict: (reason: ConnectionEvictionReason, connections: number) => void,
   ) {
     this.#connectionsMax = limits.connectionsMax
     this.#clientConnectionsMax = limits.clientConnectionsMax
@@ -125,14 +125,14 @@ export class Connections<T extends ClientConnection> {
   }
 
   /** Returns false if no connection can be closed: the new connection is then refused, and is counted as evicted. */
-  #makeRoom(reason: ConnectionEviction, limit: number, peer?: Client): boolean {
+  #makeRoom(reason: ConnectionEvictionReason, limit: number, peer?: Client): boolean {
     if (this.#close(reason, countClosedTogether(limit), peer) > 0) return true
     this.#onEvict(reason, 1)
     return false
   }
 
   /** Closes up to `countMax` connections. Returns how many it has closed. */
-  #close(reason: ConnectionEviction, countMax: number, peer?: Client): number {
+  #close(reason: ConnectionEvictionReason, countMax: number, peer?: Client): number {
     const closed = this.#chooseToClose(reason === 'handshakes', countMax, peer)
     for (const connection of closed) {
       this.delete(connection)

@@ -1,5 +1,5 @@
 /**
- * Limits the memory for incomplete requests and for responses that clients have not received yet. When the memory is
+ * Limits the memory for requests in progress and for responses that clients have not received yet. When the memory is
  * used up, the gateway determines which clients use the most, and evicts those of their connections whose cost
  * (bytes × time) is high. An eviction rejects the body that the connection is receiving, drops the requests
  * that follow the current one, or closes the connection.
@@ -15,9 +15,9 @@ const KNOWN_SHARE = 3 / 4
 const SMALL_BYTES = 4 * 1024
 const SMALL_SHARE = 1 / 16
 /**
- * Evictions continue until they have freed this share of the exceeded limit, or all chosen connections are evicted,
- * even if the bytes that need the memory fit earlier. If evictions freed less, connections would have to be chosen more
- * often, which takes time.
+ * Evictions free at least this share of the exceeded limit, even if less memory is needed, unless the chosen
+ * connections use less. If evictions freed only what is needed, connections would have to be chosen more often, which
+ * takes time.
  */
 const FREED_SHARE = 1 / 8
 /**
@@ -26,7 +26,7 @@ const FREED_SHARE = 1 / 8
  */
 const USED_MS_MIN = 1
 
-/** A connection that uses memory. */
+/** A connection, which may use no memory at present. */
 export interface MemoryUser {
   readonly memory: ConnectionMemory
   /** The number of bytes that `evict` would release. */
@@ -50,13 +50,13 @@ interface Partition {
   bytes: number
 }
 
-export type MemoryEviction = 'memory' | 'client_memory'
+export type MemoryEvictionReason = 'memory' | 'client_memory'
 
 export class Memory {
   readonly #partitions: Readonly<Record<PartitionName, Partition>>
   readonly #users: Iterable<MemoryUser>
   readonly #clients: Clients
-  readonly #onEvict: (reason: MemoryEviction, connections: number) => void
+  readonly #onEvict: (reason: MemoryEvictionReason, connections: number) => void
 
   /**
    * `users` contains all open connections, including those that use no memory at present. `onEvict` is called each
@@ -67,7 +67,7 @@ export class Memory {
     { bytesMax, clientBytesMax }: MemoryLimits,
     users: Iterable<MemoryUser>,
     clients: Clients,
-    onEvict: (reason: MemoryEviction, connections: number) => void,
+    onEvict: (reason: MemoryEvictionReason, connections: number) => void,
   ) {
     const partition = (name: PartitionName, share: number): Partition => ({
       name,
@@ -118,8 +118,7 @@ export class Memory {
   /**
    * Chooses the most expensive connections, and evicts them one by one until `bytes` fit and `FREED_SHARE` of the
    * exceeded limit has been freed. If all chosen connections are evicted and `bytes` still do not fit, chooses again.
-   * Fails if no connection can be evicted, or if the connection that needs the memory is itself chosen. Returns
-   * whether the bytes fit.
+   * Returns false if no connection can be evicted, or if the connection that needs the memory is itself chosen.
    */
   #makeRoom(partition: Partition, memory: ConnectionMemory, bytes: number): boolean {
     const { name, bytesMax, clientBytesMax } = partition
@@ -149,9 +148,9 @@ export class Memory {
   }
 
   /**
-   * Considers only clients that use at least half as much as the client that uses the most. Of their
-   * connections, returns those whose cost (bytes × time) is at least half of the highest cost. They are not
-   * sorted, since sorting thousands of connections during a flood would take too long.
+   * Considers the client `onlyOf` or, if it is undefined, the clients that use at least half as much as the client that
+   * uses the most. Of their connections, returns those whose cost (bytes × time) is at least half of the highest cost.
+   * They are not sorted, since sorting thousands of connections during a flood would take too long.
    */
   #mostExpensive(name: PartitionName, onlyOf: Client | undefined): MemoryUser[] {
     const users: MemoryUser[] = []

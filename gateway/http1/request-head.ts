@@ -159,7 +159,7 @@ function checkHost(host: string | undefined): void {
   }
 }
 
-/** Returns the framing of the body (RFC 9112, section 6). Throws if it is ambiguous. */
+/** Returns the framing of the body (RFC 9112, section 6). Throws if it is invalid, or if the method allows no body. */
 function readFraming(
   method: string,
   version: string,

@@ -70,9 +70,9 @@ export class CircuitBreakers {
   }
 
   /**
-   * Runs `consume.lua` once, with the names of counters as `KEYS` and the values as `ARGV`. Rejects with `RedisTimeout`
-   * if no reply arrives in time; with `RedisReplyLost` if, before the reply arrives, the timeout of another call or a
-   * failure of the connection opens the partition's breaker; otherwise with the error of the store.
+   * Runs `consume.lua` once, with the names of counters as `KEYS` and the values as `ARGV`. Rejects with the error of
+   * the store, with `RedisTimeout` if no reply arrives in time, or with `RedisReplyLost` if the partition's breaker
+   * opens before the reply arrives, because another call timed out or the connection failed.
    */
   send(
     partition: string,

@@ -130,8 +130,8 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       const spanContext = context(span.id ?? createSpanId())
       const parent =
         parentSpanId === undefined ? undefined : { ...context(parentSpanId), isRemote: true }
-      // The offset between the two clocks is computed for each trace, because the clock of `Date` may have been set.
-      // All spans of a call use one offset, so that a rounding error cannot make a child end after its parent.
+      // The offset between the two clocks is computed each time, because the system's clock may be set at any time. The
+      // span and its children use one offset, so that a rounding error cannot make a child end after its parent.
       const offsetMs = Date.now() - performance.now()
       enqueue(toReadableSpan(span, spanContext, parent, offsetMs))
       for (const child of children) {

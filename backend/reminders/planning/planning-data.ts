@@ -28,8 +28,8 @@ export interface ChasingAccount {
   /** The kill switches of the installation and of the account, whether or not they are active. */
   readonly switches: readonly KillSwitch[]
   /**
-   * What blocked all reminders of the account, as the last planning run recorded it; null: nothing did. By now, a block
-   * may have begun or ended. When it has ended, all debtors are planned again.
+   * What blocked all reminders of the account when the last planning run checked it; null if nothing did. A block that
+   * began later is not recorded yet.
    */
   readonly recordedBlock: ChasingSettingsRow['blocked_by']
   /** Returns the working time in the debtor's time zone, with the account's holidays. */

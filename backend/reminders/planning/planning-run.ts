@@ -1,6 +1,6 @@
 /**
  * Plans the reminders of debtors that are due for planning. Each transaction plans only a few debtors, so that
- * payments wait only briefly. Any number of backends may do this: each skips debtors that are locked.
+ * payments wait only briefly. Several backends may do this at the same time: each skips debtors that are locked.
  */
 import type { Logger } from '../../../shared/process/log.ts'
 import type { Database, Reader, Transaction } from '../../database/database.ts'
@@ -67,8 +67,8 @@ export async function runPlanning(
     // next selection must begin after the last one of this batch.
     if (scope.allDebtors) after = last
     const done = await planBatch(deps, ids, now, scope)
-    // Other transactions, such as those of another planning backend, have locked these debtors or have planned them.
-    // To select debtors again would return the locked ones again. The next run plans those that are still due.
+    // No debtor was planned: other transactions, e.g. of another backend, have locked or planned all of them. The
+    // locked debtors would be selected again, so the run ends. The next run plans those that are still due.
     if (done.debtors === 0 && !scope.allDebtors) break
     planned = {
       debtors: planned.debtors + done.debtors,
@@ -121,7 +121,7 @@ async function planBatch(
   }
 }
 
-/** Plans the debtors that no other transaction has locked, if they are still due or all debtors are planned. */
+/** Plans the debtors that no other transaction has locked. Without `allDebtors`, skips those that are no longer due. */
 async function lockAndPlan(
   tx: Transaction,
   ids: readonly string[],

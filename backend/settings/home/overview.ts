@@ -54,7 +54,7 @@ export interface Overview {
   readonly reminders: UpcomingDays
   /**
    * Totals of invoices that were past due when they were created, and about which no reminder is sent until a person
-   * resumes chasing. Only the first ones are counted if there are many.
+   * resumes chasing. If there are many, only some of them are counted.
    */
   readonly oldInvoices: OldInvoices
   /** The number of reminders that wait for approval. */

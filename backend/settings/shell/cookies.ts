@@ -49,7 +49,8 @@ export interface Cookie {
    */
   read(header: string | undefined): string | undefined
   /**
-   * Returns a `Set-Cookie` value. Only the cookie `browser` has a time limit: the server limits the session itself.
+   * Returns a `Set-Cookie` value. Only the cookie `browser` has a time limit. The server limits how long a session
+   * lasts.
    */
   set(value: string): string
   /** The `Set-Cookie` value that deletes the cookie. */

@@ -59,8 +59,8 @@ export interface ExpectedFields {
    */
   readonly rows?: Readonly<Record<string, Pick<ExpectedFields, 'texts' | 'numbers'>>>
   /**
-   * The name of a file field in a multipart form. The file is read like a text field of this name; bytes that are
-   * not UTF-8 become U+FFFD.
+   * The name of a file field in a multipart form. `texts` must contain this name too, because the file is read like a
+   * text; bytes that are not UTF-8 become U+FFFD.
    */
   readonly file?: string
   /**
