@@ -11,7 +11,10 @@ export const OPTIONAL_NOTICES = [
   'message.received',
 ] as const satisfies readonly NoticeKind[]
 
-/** Notices that all Admins receive, except the Admin who caused the notice and the Admin whom it concerns. */
+/**
+ * Notices that no Admin can turn off. They are sent to all Admins except the one who caused the notice. The owner of a
+ * removed second factor gets `user.second_factor_removed` instead.
+ */
 export const SECURITY_NOTICES = [
   'payment_details.changed',
   'second_factor.removed',

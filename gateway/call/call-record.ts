@@ -11,7 +11,7 @@ export interface CallRecord {
   head: RequestHead | undefined
   /** Undefined if the head was rejected, or if the client sent no valid trace and the gateway exports no traces. */
   trace: Trace | undefined
-  /** The operation of the API, or `pages`. */
+  /** Undefined if the request matched no operation of the API. All pages have the `operationId` `pages`. */
   operation: Pick<Operation, 'operationId' | 'path'> | undefined
   keyId: string | undefined
   accountId: string | undefined

@@ -45,7 +45,7 @@ const BACKLOG = 4096
 const LISTENING_SOCKETS = 16
 /**
  * When the gateway starts to drain, idle connections stay open for this long, so that each can carry one last
- * call. If part of a request has arrived by then, the rest must arrive within the same time again.
+ * call. If only part of a request has arrived by then, the rest has another `DRAIN_GRACE_MS` to arrive.
  */
 const DRAIN_GRACE_MS = 3_000
 /** How often deadlines are checked. */

@@ -24,7 +24,9 @@ export function rejectIfReadOnly({ account }: Session): void {
   )
 }
 
-/** The labels of a form's fields, by field name, e.g. `number` or `ladder/final`. */
+/**
+ * The labels of a form's fields, by field name. The field of a nested JSON member has its path, e.g. `ladder/final`.
+ */
 export type Labels = Readonly<Record<string, string>>
 
 /** The field that must be unique, by the code of a problem about a duplicate. Such a problem has no pointer. */
@@ -36,8 +38,8 @@ const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
 /**
  * Returns the problem with its `errors` rewritten for a form. If the field of an error has a label, the pointer becomes
  * the field's name in the form, and the label replaces the name of the JSON member at the beginning of the detail.
- * Other errors do not change. The problem's detail becomes the details of all errors. A problem about a duplicate gets
- * one error, about the field that must be unique.
+ * Other errors do not change. The problem's own `detail` is replaced by the details of all its errors, joined by
+ * spaces. A problem about a duplicate gets one error, about the field that must be unique.
  */
 export function withFieldLabels(problem: Problem, labels: Labels): Problem {
   const duplicate = DUPLICATE_FIELDS[problem.code]

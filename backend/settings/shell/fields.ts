@@ -29,13 +29,13 @@ export const INITIAL_VALUES = 'shown'
 export const PASSWORD = 'password'
 
 /** The field with the id of the user for whom a form was rendered. */
-export const FORM_USER = 'form_user'
+export const FORM_USER_ID = 'form_user'
 
 /**
  * The fields that are not copied to a form that sends the fields of an earlier form again. Such a form has its own
  * fields for the CSRF token and the user, and the password is secret.
  */
-const UNREPEATED_FIELDS: readonly string[] = ['csrf_token', FORM_USER, PASSWORD]
+const UNREPEATED_FIELDS: readonly string[] = ['csrf_token', FORM_USER_ID, PASSWORD]
 
 /** A field as it was sent. */
 export type FieldEntry = readonly [name: string, values: readonly string[]]
@@ -159,7 +159,7 @@ export class Fields {
 
   /**
    * Returns the fields as they were sent, so that another form can send them again. Omits secrets, the CSRF token and
-   * the field `FORM_USER`. Includes fields that count as not sent because they have their initial value.
+   * the field `FORM_USER_ID`. Includes fields that count as not sent because they have their initial value.
    */
   entries(): FieldEntry[] {
     return [...this.#sent].filter(([name]) => !this.#unrepeated.includes(name))
@@ -331,7 +331,7 @@ function fieldsOfForm(
   )
   const lists = [...plainLists, ...inRows]
   const single = [
-    ...['csrf_token', FORM_USER],
+    ...['csrf_token', FORM_USER_ID],
     ...[...texts, ...secrets, ...numbers],
     ...(ignoresUnchangedFields ? [INITIAL_VALUES] : []),
     ...(acceptsPassword ? [PASSWORD] : []),

@@ -5,7 +5,7 @@
  */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
-import { type ExpectedFields, type FieldEntry, type Fields, FORM_USER } from './fields.ts'
+import { type ExpectedFields, type FieldEntry, type Fields, FORM_USER_ID } from './fields.ts'
 import { renderHidden, renderPage } from './layout.ts'
 import type { Frame } from './response.ts'
 
@@ -75,7 +75,7 @@ function renderKeptForm(
 <p>Nothing was changed. This page keeps what you entered, so do not close it.</p>
 <ol><li>${step}</li>
 <li>Come back to this page, and continue. Your entries are shown again before anything is changed.</li></ol>
-<form method="post" action="${action}">${renderHidden(FORM_USER, fields.text(FORM_USER))}${renderKeptFields(fields.entries())}
+<form method="post" action="${action}">${renderHidden(FORM_USER_ID, fields.text(FORM_USER_ID))}${renderKeptFields(fields.entries())}
 <button class="primary">Continue</button></form>
 </div>`
   return renderPage(frame, { title, main })

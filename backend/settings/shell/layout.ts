@@ -6,7 +6,7 @@ import type { AccountStatus } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { readFlash, type Undo } from '../../sessions/flash.ts'
 import { assetPath } from './assets.ts'
-import { FORM_USER, INITIAL_VALUES, type InitialValues } from './fields.ts'
+import { FORM_USER_ID, INITIAL_VALUES, type InitialValues } from './fields.ts'
 import { FLASH_WORDS } from './flash-words.ts'
 import type { Frame } from './response.ts'
 
@@ -165,7 +165,7 @@ export function renderOption(value: string, text: string, chosen: string | undef
  * is rendered. The id shows whether another user has logged in with the same browser since.
  */
 export function renderCommonHiddenFields({ csrfToken, session }: Frame): Html {
-  return html`${renderHidden('csrf_token', csrfToken)}${session && renderHidden(FORM_USER, session.user.id)}`
+  return html`${renderHidden('csrf_token', csrfToken)}${session && renderHidden(FORM_USER_ID, session.user.id)}`
 }
 
 /** Renders the Undo button beside the flash message. It is a form, and works without the script. */

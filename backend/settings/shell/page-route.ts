@@ -18,7 +18,7 @@ import {
 } from '../../sessions/sessions.ts'
 import { createToken } from '../../users/tokens.ts'
 import { pageCookieValue, pageInCookie } from './cookies.ts'
-import { type Fields, FORM_USER, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
+import { type Fields, FORM_USER_ID, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
 import {
   formWithOutdatedToken,
   isKeepable,
@@ -153,7 +153,7 @@ async function rejectWithoutSecondFactor(
   { user }: Session,
 ): Promise<FullResponse> {
   const fields = await findKeepableFields(request, page)
-  if (fields?.text(FORM_USER) !== user.id) {
+  if (fields?.text(FORM_USER_ID) !== user.id) {
     throw new Problem(
       'second_factor_required',
       'Your account requires two-factor authentication of its Admins. Set it up at /settings/two-factor.',
@@ -176,7 +176,7 @@ async function findKeepableFields(
   if (!canShowAgain(request, page)) return undefined
   try {
     const fields = await sessionFieldsOf(request, page)
-    return fields.has(FORM_USER) ? fields : undefined
+    return fields.has(FORM_USER_ID) ? fields : undefined
   } catch (error) {
     if (error instanceof Problem) return undefined
     throw error
@@ -198,13 +198,13 @@ function pageShowingFormAgain(
   fields: Fields,
   { user }: Session,
 ): SessionPage {
-  if (fields.has(FORM_USER) && fields.text(FORM_USER) !== user.id) {
+  if (fields.has(FORM_USER_ID) && fields.text(FORM_USER_ID) !== user.id) {
     throw new Problem(
       'invalid_csrf_token',
       `This form was opened by another user, so nothing was changed. You are logged in as ${user.email}. To see what was entered, log in as the other user and load this page again.`,
     )
   }
-  if (!fields.has(FORM_USER) || !canShowAgain(request, page)) throw outdatedPage()
+  if (!fields.has(FORM_USER_ID) || !canShowAgain(request, page)) throw outdatedPage()
   return {
     ...page,
     needsRecentPassword: () => false,
