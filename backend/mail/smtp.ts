@@ -21,13 +21,13 @@ export interface HandOverOptions {
   readonly envelope: SMTPEnvelope
   /** The text of the mail: headers and bodies. */
   readonly raw: Buffer
-  /** The hand-over must start within this time, or not at all. */
+  /** The transfer of the text must start within this time, or not at all. */
   readonly startWithinMs: number
   /** How long the server may take for its final reply, counted from the end of `startWithinMs`. */
   readonly replyMsMax: number
   /**
-   * When this signal aborts, a hand-over that has not started is abandoned. If the hand-over has started, the wait for
-   * the final reply is shortened.
+   * When this signal aborts, the hand-over is abandoned if the transfer of the text has not started. If it has started,
+   * the wait for the final reply is shortened.
    */
   readonly signal: AbortSignal
 }

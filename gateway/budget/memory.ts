@@ -89,8 +89,8 @@ export class Memory {
   }
 
   /**
-   * Adds `bytes`, which may be negative, to the memory in use. Returns false if there is no memory for
-   * them.
+   * Adds `bytes`, which may be negative, to the memory in use. If they do not fit, evicts connections first. Returns
+   * false if they still do not fit.
    */
   add(memory: ConnectionMemory, bytes: number): boolean {
     const partition = this.#partitions[memory.partition]

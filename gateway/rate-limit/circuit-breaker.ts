@@ -20,8 +20,8 @@ const PROBE_INTERVAL_MS = 250
 const PROBE_COUNTER_TTL_MS = 1_000
 const NOT_CONNECTED_YET = 'no connection yet'
 /**
- * While the first connection is being opened, this many probes may fail, which takes about a second, before the failure
- * of a probe is logged as an error. An error reply to a probe is logged as an error immediately.
+ * Probes fail until the first connection is open. This many failures, which take about a second, are not logged as
+ * errors. An error reply to a probe is logged as an error immediately.
  */
 const EXPECTED_FAILED_PROBES = 4
 

@@ -21,7 +21,7 @@ const EXPORT_TIMEOUT_MS = 5_000
 /** How long a drain waits for the last batches. */
 const FLUSH_MS_MAX = 2_000
 
-/** Times by `performance.now()`. */
+/** `from` and `to` are times by `performance.now()`. */
 export interface Span {
   readonly name: string
   /** `server`: a request that we received. `client`: a request that we sent. */

@@ -6,7 +6,7 @@ import { ConstraintViolation } from '../constraint-violation.ts'
  * The kinds of errors:
  *
  * - `conflict`: e.g. a deadlock; the whole transaction may succeed when it runs again.
- * - `locked`: another transaction locked a row for too long.
+ * - `locked`: another transaction held a lock for too long.
  * - `unavailable`: the server cannot serve the request now; the connection may still be usable.
  * - `connection_lost`: the connection must not be used again.
  */

@@ -54,7 +54,8 @@ export async function runPlanning(
 ): Promise<PlannedCounts> {
   const now = deps.clock()
   // The first function records which accounts have become blocked or unblocked since the previous run. The second
-  // function makes debtors due for planning if their account was unblocked, or if its settings have changed.
+  // function makes debtors due for planning if their account was unblocked, or if its chasing settings or time zone
+  // have changed.
   await recordAccountBlocks(deps.database, now, scope.accountId)
   await scheduleDebtorsOfChangedAccounts(deps.database, now, signal)
   let planned: PlannedCounts = { debtors: 0, messages: 0 }

@@ -31,10 +31,13 @@ import { startTimeLimit } from '../shell/page-request.ts'
 /** The import stops when this many records were rejected, because the rejections usually have the same cause. */
 const REJECTED_MAX = 100
 
-/** The form of the next step contains the rejected records, and a request of a form is limited to 1 MiB. */
+/**
+ * The maximum length of a text of a rejected record, in UTF-16 code units. The form of the next step contains these
+ * texts, and may have at most 1 MiB.
+ */
 const REJECTED_TEXT_MAX = 200
 
-/** Each text is cut after `REJECTED_TEXT_MAX` UTF-16 code units. */
+/** `record` and `detail` are cut after `REJECTED_TEXT_MAX` UTF-16 code units. */
 export interface RejectedRecord {
   /** How people find the record in the file, e.g. `Customer C-7` or `Line 7, invoice 2026-114`. */
   readonly record: string
@@ -55,6 +58,7 @@ export interface StepResult extends ComparedFile {
     readonly payments: number
     readonly corrected: number
   }
+  /** The records that this step or an earlier step of the import has rejected. */
   readonly rejected: readonly RejectedRecord[]
   /** Whether no further step follows: the step attempted every record, or `REJECTED_MAX` records were rejected. */
   readonly isLastStep: boolean

@@ -237,8 +237,8 @@ const timesOfDay = dateFormats('en-GB', { timeStyle: 'short' })
 
 /**
  * `refusal` is the reason to show. It is null if the message is listed as planned: then the time of the message is
- * shown or, while the message awaits approval, `after approval`. Sample data is listed as planned although
- * `message.refusal` is set.
+ * shown or, while the message awaits approval, `after approval`. Messages of a demo account are listed as planned
+ * although their `refusal` is set.
  */
 function renderMessage(
   message: PreviewedMessage,
