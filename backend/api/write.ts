@@ -42,8 +42,9 @@ export interface WriteOptions<Body> {
    */
   findDebtorId?(reader: Reader, accountId: string, body: JsonObject): Promise<string | undefined>
   /**
-   * Called if the body or `create` is rejected: finds the resource that an earlier request with the same idempotency
-   * key created, even if its stored response has expired. `same` is whether the body would create an equal resource.
+   * Called if the body is invalid, if `create` throws a 4xx, or if the idempotency key is taken. The cause may be that
+   * an earlier request with the same idempotency key has created the resource: finds this resource, even if the stored
+   * response has expired. `same` is whether the body would create an equal resource.
    */
   recall?(
     reader: Reader,

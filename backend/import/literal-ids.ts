@@ -1,6 +1,7 @@
 /**
- * Finds customers that another system has created with an external id in which a percent sign encodes nothing, such as
- * `50%`. Without this, an import would create a second customer, because it encodes this id as `50%25`.
+ * Finds customers that another system has created with an external id whose percent sign does not come from the
+ * encoding of an import, such as `50%`. Without this, an import would create a second customer, because it encodes this
+ * id as `50%25`.
  */
 import { fromExternalId } from './external-ids.ts'
 import type { Ledger, LedgerCustomer } from './ledger.ts'

@@ -28,7 +28,7 @@ export async function recordReply(tx: Transaction, reply: Reply, now: Date): Pro
 /**
  * Pauses all reminders to the debtor until a person resumes them, because a person should read the reply first.
  * Replaces a pause that could end without a decision about the reply: a pause with an end date, or the pause after a
- * bounce, which ends when an Admin confirms that the address works.
+ * bounce, which ends when an Admin or an operator confirms that the address works.
  */
 async function pauseChasing(tx: Transaction, debtor: DebtorRow, now: Date): Promise<void> {
   const { chasing_status: status, chasing_until: until } = debtor

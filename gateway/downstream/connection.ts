@@ -60,7 +60,7 @@ export interface ConnectionContext {
   /** Called when the client did not receive its response in time and is disconnected. */
   onResponseTimeout(call: Call | undefined): void
   /** Called when an unexpected error occurred. Only this connection is closed. */
-  onFault(error: unknown): void
+  onUnexpectedError(error: unknown): void
 }
 
 export interface ConnectionOptions {
@@ -222,7 +222,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     try {
       work()
     } catch (error) {
-      this.#context.onFault(error)
+      this.#context.onUnexpectedError(error)
       this.destroy()
     }
   }

@@ -120,7 +120,7 @@ export class Listener {
       reject: (connection, error) => this.#calls.reject(connection, error),
       onResponseTimeout: (call) =>
         log.warn({ requestId: call?.requestId }, 'the client did not receive its response in time'),
-      onFault: (err) =>
+      onUnexpectedError: (err) =>
         collapsingLog.error(
           'connection',
           { err },
@@ -138,8 +138,9 @@ export class Listener {
   async listen(port: number, host: string): Promise<number> {
     // With `reusePort`, listening would succeed even if another gateway already listens on the port.
     if (port !== 0 && cluster.isPrimary) await assertPortFree(port, host)
-    // Workers share the port instead of getting connections from their parent. If a worker is killed, the kernel then
-    // resets the connections that the worker has not accepted yet. Connections that a parent passes on would hang.
+    // Workers share the port, so that no connection hangs if a worker is killed: the kernel resets those that the
+    // worker has not accepted yet. If the parent passed connections to its workers, they would stay open without a
+    // response.
     const options = { host, backlog: BACKLOG, reusePort: true }
     let boundPort: number
     try {
@@ -176,8 +177,8 @@ export class Listener {
   }
 
   /**
-   * Accepts the connections that the kernel has opened already, and no later ones. Resolves when every accepted
-   * connection is closed.
+   * Accepts the connections that the kernel has opened already (and those that it opens meanwhile), then no others.
+   * Resolves when every accepted connection is closed.
    */
   async drain(): Promise<void> {
     this.#calls.drain()

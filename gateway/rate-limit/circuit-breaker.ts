@@ -55,7 +55,7 @@ export class CircuitBreakers {
     this.#onOutage = onOutage
     this.#log = log
     this.#probeTimer = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
-    store.onFault((error, partition) => {
+    store.onConnectionError((error, partition) => {
       this.#logReason(partition, error)
       // The store reports a partition only for a single server, which contains the counters of all hash tags. The probe
       // can therefore use any tag, and the empty one is used.
@@ -165,7 +165,7 @@ export class CircuitBreakers {
     } catch (error) {
       const failsRepeatedly =
         outage.reason === NOT_CONNECTED_YET && ++this.#initialProbesFailed > EXPECTED_FAILED_PROBES
-      // If no connection can be opened, `store.onFault` has already logged the precise reason.
+      // If no connection can be opened, `store.onConnectionError` has already logged the precise reason.
       if (isErrorReply(error) || failsRepeatedly) this.#logReason(partition, error)
       this.#log.debug({ partition, reason: outageReason(error) }, 'redis is still unavailable')
       if (partition !== undefined) this.#store.reconnect(partition, error)

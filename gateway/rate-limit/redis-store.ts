@@ -84,7 +84,7 @@ export interface RedisStore {
    */
   reconnect(partition: string, error: unknown): void
   /** Adds a listener for connection errors. `partition` is set if that partition is now unavailable. */
-  onFault(listener: (error: Error, partition?: string) => void): void
+  onConnectionError(listener: (error: Error, partition?: string) => void): void
   /** Adds a listener that is called when a connection is ready. */
   onReady(listener: () => void): void
   close(): void
@@ -132,7 +132,7 @@ function connectServer(
     reconnect(_, error) {
       if (error instanceof RedisTimeout) redis.disconnect(RECONNECT)
     },
-    onFault(listener) {
+    onConnectionError(listener) {
       redis.on('error', (error) => listener(error, partition))
       redis.on('sentinelError', (error) => listener(error))
     },
@@ -264,7 +264,7 @@ function connectCluster(
       cluster.refreshSlotsCache()
     },
     // No partition is reported, because the node may be a replica, or may have lost its slots to one.
-    onFault: (listener) => void cluster.on('node error', (error) => listener(error)),
+    onConnectionError: (listener) => void cluster.on('node error', (error) => listener(error)),
     onReady: (listener) => void cluster.on('ready', listener),
     close: () => cluster.disconnect(),
   }

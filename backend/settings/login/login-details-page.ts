@@ -74,12 +74,16 @@ ${times.timezone} time.</p>
 <td data-label="IP address" translate="no">${listed.address ?? 'Unknown'}</td>
 <td data-label="Logged in">${exactTime(listed.createdAt, times.timezone)}</td>
 <td data-label="Last used">${timeAgo(listed.lastSeenAt, times)}</td>
-<td data-label="Actions">${!listed.isCurrent && renderEndSession(frame, listed)}</td></tr>`,
+<td data-label="Actions">${!listed.isCurrent && renderEndSession(frame, listed, times)}</td></tr>`,
   )}</tbody></table>
 </section>`
 }
 
-function renderEndSession(frame: Frame, { id, userAgent, createdAt }: ListedSession): Html {
+function renderEndSession(
+  frame: Frame,
+  { id, userAgent, createdAt }: ListedSession,
+  { timezone }: { readonly timezone: string },
+): Html {
   return html`<form method="post" action="/settings/sessions/${id}/end" data-once>${renderCommonHiddenFields(frame)}
-<button class="small">End<span class="unseen"> the session of ${browserName(userAgent)} since ${createdAt}</span></button></form>`
+<button class="small">End<span class="unseen"> the session in ${browserName(userAgent)} from ${exactTime(createdAt, timezone)}</span></button></form>`
 }
