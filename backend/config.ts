@@ -26,7 +26,7 @@ import { parseSmtpUrl } from './mail/smtp-url.ts'
 /** The settings of the database, and the secrets that protect stored API keys. The command line also reads them. */
 const STORAGE_SETTINGS = {
   DATA_DIR: text(
-    'The directory for the database and for the secrets that the first `npm start` creates.',
+    'The directory for the SQLite database, for mail that is written to files, and for the secrets that the first `npm start` creates.',
     {
       fallback: './data',
     },
@@ -39,7 +39,7 @@ const STORAGE_SETTINGS = {
   ),
   DATABASE_DIRECT_URL: optional(
     text(
-      'The address of PostgreSQL itself, for migrations, exports, and the two connections with which each backend listens for notifications and polls the server. Required if DATABASE_URL is the address of a pooler in transaction mode.',
+      'The address of PostgreSQL itself, for migrations, exports, erasures, and the connections with which each backend listens for notifications and polls the servers. Required if DATABASE_URL is the address of a pooler in transaction mode.',
       { secret: true },
     ),
   ),
@@ -177,7 +177,7 @@ export const REMINDER_SETTINGS = {
 export const BACKEND_SETTINGS = {
   ...STORAGE_SETTINGS,
   DATABASE_CONNECTIONS: integer(
-    'The maximum number of connections of each backend to PostgreSQL, in addition to two for notifications and polling. A third of this number, but at least two, is for reading.',
+    'The maximum number of connections of each backend to PostgreSQL, in addition to one for notifications and one for polling each server or pooler. A third of this number, but at least two, is for reading.',
     {
       min: 3,
       max: 1000,

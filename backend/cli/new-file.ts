@@ -128,9 +128,9 @@ function isAbandoned(path: string, { pid, host }: Partial<Record<string, string>
 }
 
 /**
- * If a signal ends the process, removes `directory` first, which contains the incomplete file of `path`. The returned
- * function ends this. The directory is renamed before it is removed: otherwise, a thread of SQLite could create another
- * file in it.
+ * If a signal ends the process, removes `directory` first, which contains the incomplete file of `path`. Returns a
+ * function that stops listening for signals. The directory is renamed before it is removed: otherwise, a thread of
+ * SQLite could create another file in it.
  */
 function removeOnSignal(directory: string, path: string): () => void {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const

@@ -128,7 +128,7 @@ export interface DatabaseActivity {
   readonly committed: number
   /** Transactions that were rolled back because their work threw an error. */
   readonly rolledBack: number
-  /** Transactions that were lost to an error of the database. */
+  /** Transactions that failed with 503 or 504, because of an error of the database or a wait that was too long. */
   readonly lost: number
   /** Transactions that wait for the writer, or for a connection. */
   readonly waiting: number

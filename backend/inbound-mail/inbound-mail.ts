@@ -17,7 +17,7 @@ export interface InboundMail {
     | { readonly kind: 'delay' | 'delivery' | 'complaint' | 'auto_reply' }
     /** `isRelayed`: a mail server passed our mail on to another one, which sends no reports. */
     | { readonly kind: 'unknown'; readonly isRelayed?: true }
-  /** The ids of our messages and notices, and the Message-IDs in `<>`, to which the mail refers. */
+  /** The ids of our mails (see `OUR_ID`), and the Message-IDs in `<>`, to which the mail refers. */
   readonly references: readonly string[]
   /** The sender that the mail states. It is not verified. */
   readonly sender: string | null
@@ -250,14 +250,14 @@ function reportedIds(mail: Email): string {
   ].join(' ')
 }
 
-/** The id of a message (`msg_`) or of a notice (`mlo_`). */
+/** The id of a message (`msg_`), or of a mail with a notice (`mlo_`). */
 const OUR_ID = /(?:msg|mlo)_[0-9A-HJKMNP-TV-Z]{26}/
 const REFERENCE = new RegExp(`${OUR_ID.source}|<[^<>\\s\\p{Cc}]{1,250}>`, 'gu')
 
 /** Ignores ids with control characters: no Message-ID has any, and PostgreSQL rejects a statement with a NUL. */
 function referencesIn(text: string): string[] {
   const ids = text.match(REFERENCE) ?? []
-  // The Message-ID of a mail that this service sent contains the id of the message or notice.
+  // The Message-ID of a mail that this service sent contains the id of the mail (see `OUR_ID`).
   const withInnerIds = ids.flatMap((id) => [id, ...(OUR_ID.exec(id) ?? [])])
   return [...new Set(withInnerIds)].slice(0, REFERENCES_MAX)
 }

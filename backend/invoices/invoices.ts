@@ -115,8 +115,8 @@ export async function createInvoice(
 }
 
 /**
- * Returns the chasing fields of a draft, which is chased after it is finalized, or of an old invoice: it was past due
- * when it was created, and is chased only after a person resumes chasing.
+ * Returns the chasing fields of a new invoice that is not chased yet: a draft is chased when it is finalized, and an
+ * invoice that is already past due, with `chaseIfOverdue: false`, when a person resumes chasing.
  */
 function notChased(chasing_blocked_reason: string | null) {
   return {

@@ -228,10 +228,10 @@ export function withImpliedBounds<F extends AnyTimeFilters>(filters: F, sort: st
 export const CLOCK_MARGIN_MS = 86_400_000
 
 /**
- * All messages that were sent before `instant` were created before the returned instant. The latter is a day later,
- * because earlier versions stored `sent_at` by the clock of the sending backend, which could be behind the clock of the
- * backend that created the message. Returns undefined if the result would be after the year 9999, because the texts of
- * such instants do not sort by time.
+ * Returns the instant a day after `instant`; undefined if this would be after the year 9999, because the texts of such
+ * instants do not sort by time. All messages that were sent before `instant` were created before the result. Without
+ * the day, this would be wrong for some messages of earlier versions, which stored `sent_at` by the clock of the
+ * sending backend: it could be behind the clock of the backend that created the message.
  */
 function dayAfter(instant: string): string | undefined {
   const later = new Date(Date.parse(instant) + CLOCK_MARGIN_MS).toISOString()

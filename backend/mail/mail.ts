@@ -35,7 +35,7 @@ export interface Mail {
  *   whether the recipient's address is valid (not started in time, process stopping, server unavailable, login or
  *   sender rejected). The mail may be handed over again. If `isDenied` is set, the server does not relay mail to this
  *   recipient, but may relay mail to others.
- * - `unknown`: the sending of the text began, but the server's final reply did not arrive: the connection failed, or
+ * - `unknown`: the transfer of the mail began, but the server's final reply did not arrive: the connection failed, or
  *   there was no reply in time. The mail may have arrived. A retry has the same Message-ID.
  */
 export type HandOverResult =

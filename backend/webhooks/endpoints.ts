@@ -25,8 +25,8 @@ const DESCRIPTION_LENGTH_MAX = 200
 const OVERLAP_MS = 24 * 3_600_000
 
 /**
- * The values of an endpoint that has not failed recently, and to which deliveries may be sent immediately. While its
- * receiver is overloaded or unavailable, nothing is sent before the time in `hold_until`.
+ * The values of an endpoint that has not failed recently, and to which deliveries may be sent immediately. If a
+ * receiver is overloaded or unavailable, `hold_until` is the time until which nothing is sent to it.
  */
 const NO_FAILURES_OR_DELAY = { failing_since: null, hold_until: null }
 
@@ -94,8 +94,8 @@ export async function createEndpoint(
 }
 
 /**
- * Changes an endpoint. Failures at the previous URL, and the delay that its receiver requested, do not apply to another
- * URL. Throws `Problem` `validation_failed` with all errors.
+ * Changes an endpoint. If the URL changes, failures at the previous URL no longer count, and a delay because its
+ * receiver was overloaded ends. Throws `Problem` `validation_failed` with all errors.
  */
 export async function updateEndpoint(
   tx: Transaction,

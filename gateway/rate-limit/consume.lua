@@ -37,8 +37,8 @@ for i, key in ipairs(KEYS) do
   local numbers = {}
   for number in string.gmatch(ARGV[1 + i], '%d+') do numbers[#numbers + 1] = tonumber(number) end
   local limit, calls, known, known_end, unreported = unpack(numbers)
-  -- The gateway learned `known_end` before the clock of this server was set back, or computed it with a clock that is
-  -- ahead. Without this correction, the window would last longer than its length.
+  -- If `known_end` is too late, the gateway learned it before the clock of this server was set back, or computed it with
+  -- a clock that is ahead. Without this correction, the window would last longer than its length.
   if known_end > now + window + SHIFT_MS then known_end = now + window end
 
   local counted = redis.pcall('INCRBY', key, calls)
@@ -57,8 +57,8 @@ for i, key in ipairs(KEYS) do
   local before = counted - calls
 
   if ends < 0 or ends > now + window + SHIFT_MS then
-    -- No valid window is open: this is the first call of a window, the store lost the window, or another program altered
-    -- its end.
+    -- No valid window is open: this is the first call of a window, or the store lost the window, or its end is too late,
+    -- because the clock of this server was set back or another program altered the end.
     if known_end > now then
       before, ends = math.max(before, known), known_end
     else

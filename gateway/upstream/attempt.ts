@@ -12,8 +12,8 @@ import type { BackendConnection, BackendRequest, ResponseHandler } from './conne
 /** Responses up to this size are buffered completely, so that an incomplete response can become a 502. */
 const BUFFERED_BYTES_MAX = 256 * 1024
 /**
- * The limit for responses to writes. Such a response is hardly larger than the largest body of a request, so it is
- * buffered: the client learns the outcome of its write even while slow clients occupy all streams.
+ * The limit for responses to writes. Such a response is at most a little larger than the largest body of a request, so
+ * it is buffered: the client learns the outcome of its write even while slow clients occupy all streams.
  */
 const WRITE_BUFFERED_BYTES_MAX = 1024 * 1024
 /**

@@ -236,7 +236,8 @@ export class BackendSet implements Backends {
 
   /**
    * Repeats the internal requests that began at `until` or earlier, on another backend if there is one. Without this,
-   * all calls that need such a request, e.g. a key look-up, would wait until its timeout, and then fail.
+   * a call that needs the result of such a request, e.g. of a key look-up, would wait for the timeout of the request,
+   * and then fail.
    */
   #repeatInternalRequests(backend: TrackedBackend, until: number): void {
     const overdue = [...backend.repeatableExchanges].filter(([, beganAt]) => beganAt <= until)
@@ -278,7 +279,7 @@ export class BackendSet implements Backends {
       const existing = before.get(address.url)
       if (existing !== undefined && before.delete(address.url)) return existing
       const { url } = address
-      // A connection that a response leaves unusable may mean that the backend is draining: it would soon close its
+      // If a connection cannot be reused after a response, the backend may be draining. It would then soon close its
       // idle connections too.
       const onNotReusable = () => closeIdle(backend)
       const pools = {
@@ -355,7 +356,7 @@ const PROBE: InternalRequest = {
 }
 
 const SIGNATURE_REJECTED =
-  'it does not accept GATEWAY_SECRET, or its clock differs by more than a minute'
+  'it does not accept the GATEWAY_SECRET of this gateway, or the two clocks differ by more than a minute'
 
 /** Higher than all penalties of `penaltyOf`, so that an excluded backend is chosen only if there is no other. */
 const EXCLUDED_PENALTY = 4

@@ -1,7 +1,7 @@
 /**
  * Forwards an authorized call to a backend. An unreachable backend is skipped. After any other failure, the call
- * is retried once if a retry is safe and the retry budget allows it. If the call fails, its problem says whether a
- * backend may have processed the call.
+ * is retried once if a retry is safe and the retry budget allows it. There is no retry after the deadline, or if the
+ * gateway dropped the response. If the call fails, its problem says whether a backend may have processed the call.
  */
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'

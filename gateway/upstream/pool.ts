@@ -19,8 +19,8 @@ export type Connect = (
 
 export interface PoolEvents {
   /**
-   * Called when no request is queued and the pool could send a request at once: on an idle connection (`hasIdle` is
-   * true), or on a new one, because the pool is not at its maximum size.
+   * Called when no request is queued and the pool has a connection for another request: an idle one (`hasIdle` is
+   * true), or one that the pool may still open.
    */
   readonly onFree?: (hasIdle: boolean) => void
   /** Called when a response has ended and its connection cannot be reused, e.g. because the backend shuts down. */
@@ -115,7 +115,7 @@ export class BackendPool {
     this.closeIdle()
   }
 
-  /** Closes the pool immediately; requests in progress fail. */
+  /** Closes the pool immediately. Requests in progress and queued requests fail. */
   destroy(): void {
     this.close()
     clearInterval(this.#checkTimer)
@@ -206,12 +206,12 @@ export class BackendPool {
   #checkDeadlines(): void {
     const now = performance.now()
     // A timer for each request would take more CPU time than all other bookkeeping. The requests in progress are found
-    // through their connections. In a `Set` of requests, finished ones would stay in memory: V8 replaces the hash table
-    // of a `Set` as it changes, and until an old table is collected, it keeps all later ones alive, with the requests
-    // that they contained.
+    // through their connections. A `Set` of these requests would keep ended requests in memory: V8 sometimes replaces
+    // the hash table of a `Set`, and until the old table is collected, it keeps all tables that replaced it alive, with
+    // the requests in them.
     for (const connection of this.#connections) connection.abortIfLate(now)
-    // A handler's `abortIfLate` returns false if its request has ended, also because it has just been aborted. Such
-    // requests leave the queue.
+    // Requests whose deadline has passed are aborted. These requests, and those that were aborted before, leave the
+    // queue.
     this.#queue = this.#queue.filter(({ handler }) => handler.abortIfLate(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {
       clearInterval(this.#checkTimer)

@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 
 export interface Setting<T> {
-  /** One sentence for `--help` and the documentation. */
+  /** For `--help`, and for the message that says that the setting is missing. */
   readonly description: string
   /** The value if the variable is unset. If there is no fallback, the setting is required. */
   readonly fallback: string | undefined

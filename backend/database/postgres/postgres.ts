@@ -57,15 +57,16 @@ interface TransactionState {
 type Attempt<T> = { readonly value: T } | { readonly retryable: Error }
 
 /**
- * The wait for a lock, as a share of the wait for a connection: the two waits together must end within the
- * gateway's timeout.
+ * The longest wait for a lock, as a share of the longest wait for a connection (`waitMsMax`): a transaction may wait
+ * for both, and must end within the gateway's timeout.
  */
 const LOCK_SHARE = 0.6
 
 /**
  * How long a statement of a group of transactions may wait for a lock. After this time, the group fails, and each of
- * its transactions runs by itself, so that only the transaction that needs the lock waits longer. Shorter than the time
- * after which the server looks for deadlocks (1 s by default).
+ * its transactions runs by itself, so that only the transaction that needs the lock waits longer. The limit is shorter
+ * than the time after which the server looks for deadlocks (1 s by default): in a deadlock with another transaction,
+ * the group usually fails first.
  */
 const GROUP_LOCK_MS_MAX = 250
 
@@ -336,7 +337,8 @@ class PostgresDatabase implements OpenDatabase {
 
   /**
    * Runs the works on one connection, at the same time, so that their statements are sent together. Returns undefined
-   * if a work, a statement or the COMMIT failed, so that nothing is recorded.
+   * if a work, a statement or the COMMIT failed, so that nothing is recorded. Throws `gateway_timeout` if the outcome
+   * of the COMMIT is unknown.
    */
   async #runTogether<T>(
     works: readonly GroupWork<T>[],
@@ -352,8 +354,8 @@ class PostgresDatabase implements OpenDatabase {
       const results = outcomes.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
       if (results.length === works.length && connection.fatalError === undefined) {
         const attempt = await this.#commit(connection, results).catch((error: unknown) => {
-          // `gateway_timeout` means that the outcome is unknown. After any other error, nothing is recorded, and the
-          // caller runs each work again by itself, because the error may concern only one of them.
+          // After any other error, nothing is recorded, and the caller runs each work again by itself, because the
+          // error may concern only one of them.
           if (!(error instanceof Problem && error.code === 'gateway_timeout')) return undefined
           this.#outcomes.lost += works.length - 1
           throw this.#recordLoss(error, error.cause)

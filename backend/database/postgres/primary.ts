@@ -44,7 +44,7 @@ export interface PrimaryOptions {
   readonly clock: () => Date
 }
 
-/** The state as reported by the server. `timeline` is 0 in recovery, and if there is only one server. */
+/** The state as reported by the server. `timeline` is 0 in recovery, and if there is only one URL. */
 interface State {
   readonly isStandby: boolean
   readonly timeline: number

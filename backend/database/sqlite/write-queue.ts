@@ -3,12 +3,13 @@
  * together as a group, so that they share the cost of a write to disk. Consecutive jobs of different debtors run at the
  * same time (writer.ts), all other jobs one after another.
  *
- * A job that throws undoes only its own writes. An error that ends the whole transaction of SQLite rejects every job
- * of the group with 503, or with 504 if the outcome of the COMMIT is unknown. No job of a group is settled before the
- * COMMIT, not even a rejected one, because the reason for the rejection may depend on a write of the group.
+ * If a job throws, only its own writes are undone; jobs that ran at the same time may be repeated. An error that ends
+ * the whole transaction of SQLite rejects every job of the group with 503, or with 504 if the outcome of the COMMIT is
+ * unknown. No job of a group is settled before the COMMIT, not even a rejected one, because the reason for the
+ * rejection may depend on a write of the group.
  *
- * Each statement of a job waits for a turn of the event loop, and a turn takes longer the more reads it serves.
- * Readers are therefore paused while jobs run, but not for long (`PAUSE_MS_MAX` in readers.ts). The reads that arrived
+ * Each statement of a job waits for a turn of the event loop, and a turn takes longer the more reads it serves. Readers
+ * are therefore paused while jobs run, but not for long (`PAUSE_MS_MAX` in readers.ts). The reads that arrived
  * meanwhile usually run during the COMMIT.
  */
 import assert from 'node:assert'
@@ -85,7 +86,7 @@ export class WriteQueue {
   readonly #waiting = new FairQueue<QueuedJob, TransactionScope['accountId']>()
   /** The account whose job started last. */
   #lastAccount: TransactionScope['accountId']
-  /** How long a job of an account will probably take, by its last jobs. */
+  /** How long a job of each account is expected to take, see `#recordDurations`. */
   readonly #jobMs = new LRUCache<string, number>({ max: ACCOUNTS_MAX })
   #draining: Promise<void> | undefined
   #closed = false
@@ -238,9 +239,9 @@ export class WriteQueue {
   }
 
   /**
-   * Removes and returns the next job; undefined if there is none or `isAccepted` rejects it. `before` is the last job
-   * of the group so far. The caller of `before` gets a response only after the returned job has ended and the group is
-   * committed. So that no account delays another one, a job of another account is not returned if it is probably slow.
+   * Removes and returns the next job that may join the group; undefined if there is none, or if `isAccepted` rejects
+   * it. `before` is the last job of the group so far. Its caller gets a response only after the returned job has ended
+   * and the group is committed. A job of another account that is probably slow may therefore not join the group.
    */
   #takeOne(
     before: QueuedJob | undefined,

@@ -113,8 +113,8 @@ export interface PasswordResetRow {
 }
 
 /**
- * Guesses of passwords and codes, and requests that are limited like guesses, such as password resets. They are counted
- * by their subject, such as an e-mail address or a user, and by IP address or network.
+ * Guesses at passwords, codes and passkeys, and requests that are limited like guesses, such as password resets. They
+ * are counted by their subject, such as an e-mail address or a user, and by IP address or network.
  */
 export interface LoginGuessesRow {
   /**
