@@ -2,7 +2,8 @@
  * Recomputes the derived data of changed debtors: balances, standings (the oldest due date and two flags, by which
  * lists of customers are sorted and filtered), search terms, and the account's totals by due date. Database triggers
  * log which debtors changed (migration 0021), and a worker processes this log every few seconds. Before a page shows
- * totals, it processes a batch of its account's entries, so that the totals usually include the user's last change.
+ * totals, its request processes a batch of the account's entries, so that the totals usually include the user's last
+ * change.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'

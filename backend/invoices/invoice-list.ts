@@ -88,9 +88,9 @@ const IS_UNPAID = "status in ('open', 'partially_paid')"
 
 /**
  * Returns the indexed filters that represent the filter by status. If the list shows only unpaid invoices and is
- * filtered or sorted by due date, the first filter is a range of due dates in the index of unpaid invoices, and a
- * filter by the exact status follows if the list shows only one of the two unpaid statuses. Otherwise, the only filter
- * is by the exact status.
+ * filtered or sorted by due date, the first filter is a range of due dates in the index of unpaid invoices. A filter by
+ * the exact status follows if such a list shows only one of the two unpaid statuses. For any other list, the only
+ * filter is by the exact status.
  */
 function statusFilters(
   status: readonly string[] | undefined,

@@ -152,9 +152,10 @@ interface RecordToProcess {
 }
 
 /**
- * Processes one record after the other, each in its own transaction, until the time of the step is over or
- * `REJECTED_MAX` records were rejected. A record that an earlier step has rejected is not tried again: otherwise, the
- * rejected records could take up the time of every step, and the import would never end.
+ * Returns a step, whose function `run` processes one record in its own transaction. When the time of the step is over
+ * or `REJECTED_MAX` records were rejected, `run` processes no more records. A record that an earlier step has rejected
+ * is not tried again: otherwise, the rejected records could take up the time of every step, and the import would never
+ * end.
  */
 function createStep(options: StepOptions) {
   const { database, ledger, clock, importId, importContext, rejectedBefore } = options
