@@ -172,7 +172,7 @@ export function measureQueues(metrics: Metrics, database: DatabaseReader, clock:
   )
   metrics.gauge(
     'receivables_backend_webhook_oldest_due_seconds',
-    'How long the oldest due webhook delivery has been due. Deliveries to an endpoint that is paused, or that must wait, do not count.',
+    'How long the oldest due webhook delivery has been due. Deliveries to an endpoint that is paused, or to which nothing is sent for a time because it was overloaded or unavailable, do not count.',
     async () => (await deliveries()).oldestDueSeconds,
     { aggregator: 'max' },
   )

@@ -10,7 +10,7 @@ import { createInvoice } from '../invoices/invoices.ts'
 import { recordPayment } from '../payments/payments.ts'
 import { createUser, findUserByEmail } from '../users/users.ts'
 import { SAMPLE_LEDGER, type SampleInvoice } from './sample-ledger.ts'
-import { logSampleMessages } from './sample-messages.ts'
+import { writeSampleMessages } from './sample-messages.ts'
 
 const TIMEZONE = 'Europe/Amsterdam'
 
@@ -135,7 +135,7 @@ async function createSampleInvoice(
     now,
   )
   if (sample.paidDaysAgo !== undefined) await recordSamplePayment(tx, account, invoice, sample, now)
-  await logSampleMessages(tx, account, invoice.id, sample.messages ?? [], now)
+  await writeSampleMessages(tx, account, invoice.id, sample.messages ?? [], now)
 }
 
 async function recordSamplePayment(

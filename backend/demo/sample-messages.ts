@@ -15,7 +15,7 @@ const DAY_MS = 86_400_000
 const APPROVAL_PERIOD_MS = 7 * DAY_MS
 
 /** Writes the messages about an invoice. `samples` are in the order in which they were sent. */
-export async function logSampleMessages(
+export async function writeSampleMessages(
   tx: Transaction,
   account: AccountRow,
   invoiceId: string,
@@ -29,11 +29,11 @@ export async function logSampleMessages(
       .selectAll()
       .where('id', '=', invoiceId)
       .executeTakeFirstOrThrow()
-    await logSampleMessage(tx, account, invoice, sample, now)
+    await writeSampleMessage(tx, account, invoice, sample, now)
   }
 }
 
-async function logSampleMessage(
+async function writeSampleMessage(
   tx: Transaction,
   account: AccountRow,
   invoice: InvoiceRow,

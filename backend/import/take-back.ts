@@ -25,9 +25,9 @@ const NUMBER_LENGTH_MAX = 64
 const TAKE_BACK = 'ledger.import_taken_back'
 
 /**
- * Writes to the audit log that a user takes the import back, with the number of records of each kind in `steps`. The
- * changes of the records have their own entries. Taking back a large import takes several requests, of which only the
- * first writes an entry.
+ * Writes to the audit log that the import is taken back, with the number of records of each kind in `steps`. The
+ * changes of the records have their own entries. In Settings, taking back a large import takes several requests, of
+ * which only the first writes an entry.
  */
 export async function auditTakeBack(
   tx: Transaction,
@@ -46,8 +46,8 @@ export async function auditTakeBack(
 }
 
 /**
- * Whether `steps` are the rest of an action that has an entry already: the last entry about taking the import back has
- * the same actor, and the records in `steps`, plus those taken back since the entry, are no more than the entry counts.
+ * Whether `steps` are the rest of an action that already has an entry. This is so if the last entry about taking the
+ * import back has the same actor, and its count includes the records in `steps` and those taken back since the entry.
  */
 async function isContinued(
   tx: Transaction,

@@ -32,8 +32,8 @@ const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
 export type NoticeDelivery = Pick<MailOutboxRow, 'status' | 'last_error'>
 
 /**
- * Returns a map from the id of each subject, such as a user, to the delivery state of the notice about it. If several
- * mails are about the same subject, it is the state of the mail that was queued last.
+ * Returns a map from the id of each subject, such as an invitation, to the state of the mail about this subject that
+ * was queued last. A subject without a mail is absent.
  */
 export async function readDeliveries(
   reader: Reader,
@@ -112,7 +112,7 @@ async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
   if (row === undefined) return
   const handingOver = composeAndHandOver(deps, row, startBefore)
   const result = await handingOver.catch((error: unknown): HandOverResult => {
-    deps.log.error({ err: error, id }, 'mail of a notice not composed')
+    deps.log.error({ err: error, id }, 'the mail of a notice could not be composed')
     // With this result, `recordResult` schedules a retry.
     return { outcome: 'abandoned', detail: 'the mail could not be composed' }
   })

@@ -35,7 +35,7 @@ export interface PaymentFilters extends TimeFilters {
   readonly idempotency_key?: string
 }
 
-/** A payment and its allocations, which one statement reads: otherwise, the payment could change in between. */
+/** A payment and its allocations. One statement reads both, because the payment could change between two statements. */
 export interface ListedPayment extends PaymentRow {
   /** A JSON text, see `allocationsOf`. */
   readonly allocations: string
@@ -61,10 +61,10 @@ export async function listPayments(
 }
 
 /**
- * Returns the lower limit of `created_at` that the filter `received_since` implies. Without it, a list that begins with
- * the oldest payments would scan all payments that were received earlier. `received_on` can be tomorrow at most, in the
- * account's time zone, which is at most a day ahead of UTC. A payment is therefore created at most two days before
- * `received_on`.
+ * Returns the filter `created_since`, or the time that the filter `received_since` implies for it, whichever is later.
+ * Without the implied time, a list that begins with the oldest payments would scan all payments that were received
+ * before `received_since`. `received_on` can be tomorrow at most, in the account's time zone, which is at most a day
+ * ahead of UTC. A payment is therefore created at most two days before `received_on`.
  */
 function recordedSince({ created_since, received_since }: PaymentFilters): TimeFilters {
   if (received_since === undefined) return {}

@@ -68,7 +68,7 @@ export const paymentOperations: readonly Operation[] = [
  * Finds the only debtor whose records the payment changes, so that the payment can share a commit with payments of
  * other debtors (see `TransactionScope`). The debtor of the first invoice suffices, because a payment to invoices of
  * several debtors is rejected. The body is not validated yet. If no debtor is found, e.g. because validation would
- * change an id in the body, the payment is recorded by itself.
+ * change an id in the body, the payment shares no commit.
  */
 async function findDebtorId(
   reader: Reader,

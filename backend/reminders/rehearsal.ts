@@ -22,7 +22,8 @@ export async function rehearse(deps: SendDeps, accountId?: string): Promise<Mess
   const { database, clock, log } = deps
   // Ids sort by time of creation, so the transitions since the rehearsal began have greater ids.
   const previousId = createId('mtr')
-  // Messages that an interrupted rehearsal was sending become due. Those of rehearsals that still run do not.
+  // Messages that an interrupted rehearsal on this machine was sending become due. Those of rehearsals that still run
+  // do not.
   await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, clock(), isOrphaned))
   // Messages are sent one at a time, so that every rehearsal sends the same messages in the same order.
   const sendInOrder = () => sendRound(deps, 1, { accountId })

@@ -40,8 +40,8 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
  * A disabled endpoint can still have deliveries that wait, for one of three reasons. When it was disabled, there were
  * too many to mark all of them as failed; a transaction on PostgreSQL was recording an event; or a worker was sending a
  * delivery and was killed later. Deliveries of the last kind are not `pending`, but their leases have expired: while a
- * delivery is being sent, `run_at` is the end of its lease. Without this rule, stranded deliveries would never be sent,
- * and would be kept forever.
+ * delivery is being sent, `run_at` is the end of its lease. Without this rule, stranded deliveries would be kept for as
+ * long as the endpoint is disabled.
  */
 async function findStranded(read: Reader, now: Date): Promise<readonly RowKey[]> {
   return await read

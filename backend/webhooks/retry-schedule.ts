@@ -28,7 +28,7 @@ const JITTER = 0.1
 /** A longer `Retry-After` is shortened to this time. If a receiver needs more time, a person can pause its endpoint. */
 const RETRY_AFTER_MS_MAX = 24 * HOUR_MS
 
-/** The pause before the next request to an overloaded receiver whose response has no usable `Retry-After`. */
+/** The pause after a response with a status in `OVERLOADED` that has no usable `Retry-After`. */
 const HOLD_MS = 5 * SECOND_MS
 
 /** Statuses of a receiver that is overloaded, or that a proxy in front of it cannot reach. */
@@ -50,7 +50,7 @@ export function nextAttemptAt(
   return new Date(now.getTime() + Math.max(jittered, retryAfterMs(result, now) ?? 0))
 }
 
-/** Returns the time until which nothing is sent to the receiver; undefined if the receiver is not overloaded. */
+/** Returns the time until which nothing is sent to the receiver; undefined if its status is not in `OVERLOADED`. */
 export function holdUntil(result: AttemptResult, now: Date): Date | undefined {
   if (result.statusCode === null || !OVERLOADED.includes(result.statusCode)) return undefined
   return new Date(now.getTime() + (retryAfterMs(result, now) ?? HOLD_MS))

@@ -1,6 +1,6 @@
 /**
- * The rate-limit allowance of a call: how a change of the key's limit affects it, and which allowance the
- * response shows.
+ * The rate-limit allowance of a call: how a change of the key's limit affects it, and which allowance the response and
+ * the usage report show.
  */
 import type { Call } from '../call/call.ts'
 import type { KnownKey } from '../keys/look-up.ts'

@@ -3,16 +3,19 @@
 /** The command was not sent. */
 export class RedisNotConnected extends Error {}
 
-/** The command was sent, but no reply arrived in time. */
+/** No reply arrived in time. The command may have been executed. */
 export class RedisTimeout extends Error {}
 
-/** The command was sent, but its connection failed before the reply arrived. */
+/**
+ * The partition's circuit breaker was opened before the reply arrived, e.g. because the connection failed or because
+ * another command had a timeout. The command may have been executed.
+ */
 export class RedisReplyLost extends Error {}
 
 /**
- * Errors with which the server rejects a command without executing it. Errors that concern only one counter are not in
- * this list, because the script handles them. An error that occurs after the script has counted some calls begins with
- * `PARTIAL`, which is not in this list either.
+ * Errors with which the server rejects the script, or the first write of the script, so that nothing is counted. Errors
+ * that concern only one counter are not in this list, because the script handles them. An error that occurs after the
+ * script has counted some calls begins with `PARTIAL`, which is not in this list either.
  */
 const REJECTED_BY_SERVER =
   /^(OOM|LOADING|READONLY|BUSY|NOSCRIPT|MISCONF|NOREPLICAS|CLUSTERDOWN|MASTERDOWN|TRYAGAIN|MOVED|ASK|NOAUTH|NOPERM|WRONGPASS|DENIED)\b/
@@ -29,7 +32,7 @@ export function isErrorReply(error: unknown): error is Error {
  * Returns true if the script certainly counted nothing. Returns false if it may have counted calls, e.g. if the reply
  * was lost.
  */
-export function isNotExecuted(error: unknown): boolean {
+export function hasCountedNothing(error: unknown): boolean {
   if (isErrorReply(error)) return REJECTED_BY_SERVER.test(error.message)
   return (
     error instanceof RedisNotConnected || (error instanceof Error && error.message === NOT_WRITABLE)

@@ -25,7 +25,7 @@ import {
 } from './limiter.ts'
 import { allowanceIn, consumeIn } from './local-limiter.ts'
 import type { RedisAddress } from './redis-address.ts'
-import { isNotExecuted } from './redis-errors.ts'
+import { hasCountedNothing } from './redis-errors.ts'
 import { connectRedis, type RedisStore, type RedisTls } from './redis-store.ts'
 import { createSteadyClock } from './steady-clock.ts'
 import { createLocalWindows, type LocalWindows, type Window } from './windows.ts'
@@ -175,7 +175,7 @@ export class RedisRateLimiter implements RateLimiter {
       const hashTag = batches[0]?.keyId ?? ''
       this.#breakers.open(partition, hashTag, error)
       // If the script counted nothing, it did not count the unreported calls either.
-      const outcome = isNotExecuted(error) ? 'unreported' : 'lost'
+      const outcome = hasCountedNothing(error) ? 'unreported' : 'lost'
       batches.forEach(({ keyId, limit, resolvers }, index) => {
         const window = windows[index]
         if (outcome === 'unreported' && window !== undefined)

@@ -41,7 +41,7 @@ export class Histogram {
     if (labelNames.length === 0) this.of()
   }
 
-  /** Returns the durations with these label values, in the order of the label names. Callers may cache them. */
+  /** `values` are the label values, in the order of the label names. Callers may cache the result. */
   of(...values: readonly string[]): Durations {
     const key = values.join('\n')
     const found = this.#all.get(key)

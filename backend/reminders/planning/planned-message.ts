@@ -74,7 +74,7 @@ export function newMessage(
     facts: JSON.stringify(facts),
     approved_hash: null,
     payment_digest: null,
-    // A suppressed message is only logged, so the send check never runs for it.
+    // The send check never runs for a suppressed message.
     run_at: refusal === undefined ? runAt.toISOString() : null,
     lease: null,
     attempts: 0,

@@ -18,8 +18,8 @@ export interface WorkingTime {
   /** Whether the send window is open at this instant. */
   isOpen(instant: Date): boolean
   /**
-   * Returns the first instant at which the send window is open, not before `now` and not before `day`; undefined if no
-   * business day follows within ten years.
+   * Returns the first instant at which the send window is open, at or after `now`, and on `day` or later; undefined if
+   * there is no business day within ten years.
    */
   firstSlot(day: string, now: Date): Date | undefined
 }

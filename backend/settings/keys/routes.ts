@@ -204,7 +204,7 @@ export const keyPages: readonly SessionPage[] = [
 ]
 
 /**
- * Throws `Problem` `validation_failed` if another active key has the same name and the person has not confirmed this
+ * Throws `Problem` `validation_failed` if another active key has the same name and the user has not confirmed this
  * name: keys with the same name look alike in the list. Scripts need no confirmation, so this check is only for forms.
  */
 async function rejectUnconfirmedName(

@@ -37,8 +37,8 @@ export interface CurrencySum {
 
 /**
  * Renders the number of rows and the sum for each currency, e.g. `12 invoices · €1,234.50 · ¥880,000`. `moreThan` is
- * the number of rows after which counting stopped; undefined if all rows were counted. `path` is the list of these
- * rows; undefined if no other page lists exactly them.
+ * the number of rows after which counting stopped; undefined if all rows were counted. `path` leads to the list of
+ * these rows; undefined if no other page lists exactly them.
  */
 export function renderSummary(
   sums: readonly CurrencySum[],

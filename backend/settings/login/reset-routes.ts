@@ -45,7 +45,10 @@ export const resetPages: readonly PublicPage[] = [
       const entered = fields.text('email')
       const email = checkEmail(entered)
       if (resetCodes === undefined) {
-        throw new Problem('service_unavailable', 'This installation sends no e-mail.')
+        throw new Problem(
+          'service_unavailable',
+          'This service does not send e-mail, so no link was sent. Ask the operator of this service for a new login.',
+        )
       }
       // Requests for links are counted separately from attempts to log in with the e-mail address. Otherwise, anyone
       // could block the user's login.
@@ -81,7 +84,8 @@ export const resetPages: readonly PublicPage[] = [
       const codeHash = hashToken(fields.text('code').trim())
       const { user } = await getPasswordReset(database.read, codeHash, now)
       // Attempts with a valid link are limited, because hashing a password is expensive. They are counted separately
-      // from attempts to log in, so that a person whose login was blocked from other IP addresses can use a link.
+      // from attempts to log in, so that a user can set a new password even if attempts to log in from other IP
+      // addresses have blocked the login.
       const guess = { purpose: 'new_password', subject: user.id, address } as const
       checkChosenPassword(fields.text('password'), user.email, '/password')
       await database.transaction((tx) => countGuess(tx, guess, now))

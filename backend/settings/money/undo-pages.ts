@@ -224,8 +224,8 @@ function pagesOf(action: PaymentAction): SessionPage[] {
 }
 
 /**
- * The idempotency key is optional, because a repeated request is rejected anyway: the payment is reversed, or the
- * allocation is gone.
+ * The idempotency key is optional, because a repeated request without it is rejected anyway: the payment is already
+ * reversed, or the allocation is gone.
  */
 function optionsOf({ operation, flash }: PaymentAction) {
   return { operation, flash, isKeyOptional: true, location: (id: string) => `${PATH}/${id}` }
