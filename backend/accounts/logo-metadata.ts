@@ -15,8 +15,8 @@ const PNG_CHUNK_OVERHEAD_BYTES = 12
 
 export interface Picture {
   /**
-   * The picture with its metadata, in which the caller finds its orientation. Of a JPEG, fill bytes (see `segmentsOf`)
-   * and bytes after the end marker are omitted.
+   * The picture with its metadata, for reading its size and orientation. Of a JPEG, fill bytes (see `segmentsOf`) and
+   * bytes after the end marker are omitted.
    */
   readonly whole: Buffer
   readonly withoutMetadata: Buffer

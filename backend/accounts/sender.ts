@@ -24,7 +24,8 @@ export const SENDER_NAME_LENGTH_MAX = 100
  * no characters that reverse the direction of text, and it must not be blank.
  */
 const SENDER_NAME = matching(
-  // Persian and emoji need the zero-width joiner and non-joiner, and emoji need variation selectors.
+  // Some invisible characters are allowed: the zero-width joiner and non-joiner, which Persian and emoji need, and the
+  // variation selectors of emoji.
   /^(?=.*[^\s\u200c\u200d\ufe0e\ufe0f])[^@\ufe6b\uff20<>"\\\p{Zl}\p{Zp}[[\p{Cf}\p{DI}]--[\u200c\u200d\ufe0e\ufe0f]]]*$/v,
   'a name without @, <, >, ", backslashes and invisible characters',
   { max: SENDER_NAME_LENGTH_MAX, trim: true },

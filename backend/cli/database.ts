@@ -50,7 +50,7 @@ export const databaseCommands: readonly Command[] = [
         required: true,
         value: 'FILE',
         description:
-          'The file to create. It must not exist yet. It appears once the copy is complete and verified.',
+          'The file to create. It must not exist yet. It appears only when the copy is complete and verified.',
       },
     },
     async run({ to }, context) {
@@ -90,7 +90,7 @@ export const databaseCommands: readonly Command[] = [
       },
     },
     async run({ from, to }, { stderr }) {
-      // Throws if an address is invalid.
+      // Throws if a URL is invalid.
       describeDatabase(from, '--from')
       describeDatabase(to, '--to')
       if (isPostgres(from) === isPostgres(to)) {

@@ -27,7 +27,9 @@ export interface Erasure {
   readonly debtor: DebtorRow
   /** Whether an earlier run erased the debtor. */
   readonly wasErasedBefore: boolean
-  /** How many rows of each table in `PERSONAL_TABLES` this run changed or deleted after it erased the debtor's row. */
+  /**
+   * How many rows of each table in `PERSONAL_TABLES` this run changed or deleted. Tables without such rows are absent.
+   */
   readonly erased: Readonly<Record<string, number>>
 }
 

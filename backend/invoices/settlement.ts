@@ -13,7 +13,8 @@ export function isPayable(status: InvoiceStatus): boolean {
 }
 
 /**
- * Adds `amount`, at most the amount due, to the amount paid, and updates the status. Returns the changed invoice.
+ * Adds `amount` to the amount paid, and updates the status. `amount` must not exceed the amount due. Returns the
+ * changed invoice.
  */
 export async function addToAmountPaid(
   tx: Transaction,

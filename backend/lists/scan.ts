@@ -1,10 +1,12 @@
 /**
- * Makes pages of lists in Settings whose filters no index serves. A scan reads up to `SCAN_MAX` rows in the
- * list's order, and the page consists of the rows that match. If the scan ends before it finds a row of the
- * next page, the next page begins after the last row that was read.
+ * Makes pages of lists in Settings whose filters no index serves. A scan reads up to `SCAN_MAX` rows in the list's
+ * order, and the page consists of the first rows that match. If the scan ends before it finds a row of the next page,
+ * the next page begins after the last row that was read.
  */
 
-/** The maximum number of rows that one scan reads. This takes some milliseconds, however large the account is. */
+/**
+ * The maximum number of rows that one scan reads. Reading them takes some milliseconds, however large the account is.
+ */
 export const SCAN_MAX = 5000
 
 export interface ScannedPage<Row> {

@@ -99,7 +99,8 @@ function rejectOtherDebtors(targets: readonly TargetInvoice[], debtorId: string 
     .map(({ pointer }) => ({
       pointer: `${pointer}/invoice_id`,
       code: 'invalid_format',
-      detail: 'invoice_id must be an invoice of the same debtor as the rest of the payment',
+      detail:
+        "invoice_id must be an invoice of the payment's debtor: a payment cannot pay invoices of several debtors",
     }))
   if (errors.length > 0) throw fieldErrorsProblem(errors)
 }

@@ -48,9 +48,7 @@ export async function recordAccountBlocks(
   }
 }
 
-/**
- * Returns the reason that now blocks all reminders of the account, in the form of `blocked_by`; null if there is none.
- */
+/** Returns the reason that now blocks all reminders of the account, a value of `blocked_by`; null if there is none. */
 export function blockOf({ row, switches }: ChasingAccount): ChasingSettingsRow['blocked_by'] {
   if (switches.some(({ isOn }) => isOn)) return 'kill_switch'
   // A demo account sends no reminders either. This reason is not recorded, because it never changes.

@@ -17,7 +17,7 @@ import { acceptedTags, chooseLanguage, type Language } from '../mail/wording/lan
 import { maskRecipient } from '../messages/shown-text.ts'
 import { PAGE_HEADERS, renderBrokenLink, renderUnsubscribe, type UnsubscribeView } from './page.ts'
 
-/** The form of our page is much shorter. A longer body is not parsed. */
+/** A longer body is not parsed. The form of our page is much shorter. */
 const CHOICE_BYTES_MAX = 200
 
 export interface UnsubscribeDeps {

@@ -56,8 +56,8 @@ export function matchTotp(
 }
 
 /**
- * Returns the code as the app shows it. People also type it with a space or a hyphen, or with the digits of their
- * script. A text without exactly six letters or digits becomes empty, which matches no code.
+ * Returns the code in ASCII digits. People also type it with a space or a hyphen, or with the digits of their script.
+ * If the number of letters and digits is not six, returns an empty text, which matches no code.
  */
 function plainCode(entered: string): string {
   const characters = [...entered.normalize('NFKC').replace(/[^\p{L}\p{N}]/gu, '')]

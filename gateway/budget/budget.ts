@@ -43,7 +43,7 @@ export class Budget {
   readonly #clients = new Clients()
   readonly #connections: Connections<BudgetedConnection>
   readonly #memory: Memory
-  /** The number of evictions and refusals, by reason. `memory.ts` says what an eviction does to a connection. */
+  /** How many connections were evicted or refused, by reason (see `connections.ts` and `memory.ts`). */
   readonly evicted: Readonly<Record<EvictionReason, number>>
   /** `performance.now()` when each limit was last reached. */
   readonly #reachedAt = new Map<EvictionReason, number>()

@@ -11,7 +11,7 @@ import { randomBytes } from 'node:crypto'
  * with former keys makes a full handshake again.
  */
 const LIFETIME_MS = 3_600_000
-/** The total length of the keys, which Node requires. */
+/** The total length that Node requires of the keys. */
 const KEYS_BYTES = 48
 
 interface Message {

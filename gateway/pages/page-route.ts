@@ -4,8 +4,9 @@ import type { BodyLimits } from '../call/call.ts'
 const MIB = 1024 * 1024
 
 /**
- * `bytesMax` allows mails with large attachments, since a mail that was rejected is not sent again. The backend needs
- * only the beginning of a mail, so the gateway forwards the first `keptBytesMax` bytes and drops the rest.
+ * `bytesMax` allows mails with large attachments, since the mail server does not send a rejected mail again. The
+ * backend needs only the beginning of a mail, so the gateway forwards the first `keptBytesMax` bytes and drops the
+ * rest.
  */
 const MAIL_LIMITS: BodyLimits = { bytesMax: 40 * MIB, keptBytesMax: 256 * 1024 }
 

@@ -30,7 +30,7 @@ export function connectPool(
 
 /**
  * Creates a pool for http-proxy-3, which needs an agent of `node:http`. The agent opens connections in the same way as
- * the pools of `connectPool`, with the same deadline and to the same address.
+ * the pools of `connectPool`, with the same timeout and to the same address.
  */
 export function createAgent(address: BackendAddress, connections: number): Agent {
   const { protocol, hostname, host, port } = new URL(address.origin)

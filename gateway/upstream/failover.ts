@@ -44,10 +44,12 @@ export async function sendWithFailover<B extends Backend, T>(
 const MOVED = 'MOVED_TO_OTHER_BACKEND'
 
 /**
- * The gateway moves the request to another backend, if there is one, because the first backend is failing or not ready,
- * because the connection is assumed to be dead, or because another backend has an idle connection. The request was
- * still waiting for a connection, or is an internal request, such as a key look-up, to which the first backend has not
- * responded.
+ * The gateway moves a request to another backend, if there is one:
+ *
+ * - a call that waits for a connection, because the first backend is failing or not ready, or because another backend
+ *   has an idle connection;
+ * - an internal request, such as a key look-up, to which the first backend has not responded, because the connection or
+ *   the backend is assumed to be dead.
  */
 export class MovedToOtherBackend extends Error {
   readonly code = MOVED

@@ -21,7 +21,7 @@ const RETRY_MS_MAX = 30 * 60_000
 
 /**
  * Returns false if nothing was recorded, because the worker no longer has the lease (another worker may have claimed
- * the message), or because a bounce arrived first. If a report of delivery arrived first, the message has been sent
+ * the message), or because a bounce arrived first. If a report of delivery arrived first, the message is marked as sent
  * even if the result of the hand-over is unknown. If the debtor was erased meanwhile, nothing personal is recorded.
  */
 export async function recordHandOverResult(

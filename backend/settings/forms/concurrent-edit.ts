@@ -19,8 +19,8 @@ const QUOTED_MAX = 200
  *   conflict, unless the form contains the same text. If there are conflicts, throws `validation_failed` with an error
  *   for each.
  *
- * After the error, the form is shown again with the entered texts. `INITIAL_VALUES` is then what the other person has
- * stored, so that the entered texts replace it if the form is sent again.
+ * After the error, the form is shown again with the entered texts. `INITIAL_VALUES` then contains the texts that are
+ * now stored. If the form is sent again, the entered texts therefore replace these.
  */
 export function combineTexts<Name extends string>(
   fields: Fields,

@@ -86,7 +86,7 @@ const REASON_WORDS: Readonly<Record<KeptReason, string>> = {
   corrected: 'These existed before the import and were changed by it',
   invoice_kept: 'The invoices that these payments settle cannot be taken back',
   other_records: 'These customers have other invoices, payments or messages',
-  paid: 'Another payment was recorded for these',
+  paid: 'These were paid separately, or their payment was changed after the import',
   reminded: 'A reminder about these was sent or approved',
 }
 

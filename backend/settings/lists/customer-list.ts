@@ -54,8 +54,7 @@ export const customerListPages: readonly SessionPage[] = [
     method: 'GET',
     path: PATH,
     async handle(request, deps) {
-      // The list and the totals above it are read from stored totals, which a worker updates with a delay. So they are
-      // updated first.
+      // The page uses stored totals. A worker updates these with a delay, so this call updates them first.
       await updateAccountTotals(deps.database, request.session.account.id)
       const view = await readList(request, deps)
       const { rows, balances, next } = view

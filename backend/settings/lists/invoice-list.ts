@@ -160,7 +160,7 @@ function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
 interface ListView extends ParsedQuery {
   readonly rows: readonly InvoiceRow[]
   readonly next: string | null
-  /** Whether the search stopped before the page was full. */
+  /** Whether the search stopped before it found an invoice of the next page, although there may be more matches. */
   readonly isPartial: boolean
   readonly summary: Html
   /** Customer names by id. */

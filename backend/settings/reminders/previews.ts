@@ -32,7 +32,7 @@ interface Computation {
 export interface Previews {
   /**
    * Resolves with the current preview or, if it is not computed within `waitMs`, with the previous preview, which is
-   * outdated. `preview` is undefined if neither exists. Requests with the same `key` get the same preview.
+   * outdated. `preview` is undefined if neither exists. Concurrent requests with the same `key` share one computation.
    */
   get(
     key: string,

@@ -124,7 +124,11 @@ t.test(
       amount: 100,
     })
     const page = await ada.page(path)
-    matches(t, textOf(page), /Another payment was recorded for these\s+1001 invoice/)
+    matches(
+      t,
+      textOf(page),
+      /These were paid separately, or their payment was changed after the import\s+1001 invoice/,
+    )
     matches(t, textOf(page), /These were changed after the import\s+1002 invoice/)
     matches(t, textOf(page), /A reminder about these was sent or approved\s+1004 invoice/)
     const done = await ada.submit(`${path}/take-back`, {})
