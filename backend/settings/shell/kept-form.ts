@@ -32,7 +32,7 @@ export function isKeepable({ secrets, file, binaryFile, ...fields }: ExpectedFie
 export function formWithOutdatedToken(): Problem {
   return new Problem(
     'validation_failed',
-    'Nothing was changed. Since you opened this form, you have logged in, or entered or changed your password, or your role has changed. Check what you entered, and send it again.',
+    'Nothing was changed. Since you opened this form, you have logged in, entered or changed your password or set up two-factor authentication, or your role has changed. Check what you entered, and send it again.',
   )
 }
 
