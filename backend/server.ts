@@ -103,7 +103,10 @@ export interface Backend {
   health(): Promise<Health>
   /** Writes the collected times of the keys' last use now instead of after a few seconds. */
   flushLastUsed(): Promise<void>
-  /** Finishes the calls in progress and accepts no more. The database remains open. */
+  /**
+   * Accepts no further connections, and finishes the calls on the open ones, including calls that are still in transit.
+   * The database remains open.
+   */
   drain(): Promise<void>
 }
 

@@ -67,7 +67,7 @@ export type AuditAction =
   | 'debtor.chasing_paused'
   | 'debtor.chasing_resumed'
   | 'debtor.invoices_resumed'
-  /** An Admin confirmed that the address works: its contactability is no longer `bounced` or the like. */
+  /** An Admin or an operator undid what a bounce of the debtor's address had changed. */
   | 'debtor.contactability_cleared'
   | 'debtor.ladder_changed'
   | 'address.bounced'
@@ -201,10 +201,10 @@ export async function listAudit(
 }
 
 /**
- * Chooses an index for the database, because SQLite has no statistics with which it could choose well: the index of the
- * filter that usually matches the fewest rows, which is the subject, else the actor, else the action. Returns those
- * columns of this index that the query uses. The index by subject does not contain the column `sort`. Without a filter,
- * the database may use any index.
+ * Restricts the choice of an index, because SQLite has no statistics with which it could choose well: the database may
+ * use only the indexes of the filter that usually matches the fewest rows. This is the subject, else the actor, else
+ * the action. Returns the columns of these indexes (the index by subject does not contain the column `sort`). Without a
+ * filter, the database may use any index.
  */
 function indexesFor(
   sort: string,

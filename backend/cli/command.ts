@@ -50,7 +50,7 @@ export interface Output {
 export interface Option {
   readonly type: 'string' | 'boolean'
   readonly required?: true
-  /** The placeholder for the value in the help, e.g. `ID`. `FILE` means the path of a file: it must not be empty. */
+  /** The placeholder for the value in the help, e.g. `ID`. `FILE` is the path of a file; an empty path is rejected. */
   readonly value?: string
   readonly description: string
 }
@@ -59,7 +59,7 @@ export interface Command {
   /** Group and verb, e.g. `accounts create`. */
   readonly name: string
   readonly summary: string
-  /** Names of the positional arguments; all are required. `FILE` means the path of a file: it must not be empty. */
+  /** Names of the positional arguments; all are required. `FILE` is the path of a file; an empty path is rejected. */
   readonly arguments: readonly string[]
   readonly options: Readonly<Record<string, Option>>
   run(values: Values, context: Context): Promise<Output>

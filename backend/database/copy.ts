@@ -172,7 +172,7 @@ async function sum(
 ): Promise<Readonly<Record<string, unknown>>> {
   const sums = shape.columns.map(({ name, isText }) => {
     const value = isText ? sql`length(${sql.ref(name)})` : sql.ref(name)
-    // Sums are compared as text, because a sum of amounts may exceed the range of a number.
+    // Sums are compared as text, because a sum of amounts may be too large for an exact number.
     return sql`cast(coalesce(sum(${value}), 0) as text) as ${sql.ref(name)}`
   })
   const all = sql`cast(count(*) as text) as ${sql.ref('*')}`

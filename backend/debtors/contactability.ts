@@ -84,8 +84,9 @@ export async function resubscribeAddress(
 /**
  * Deletes the suppression that a bounce of the debtor's current address has caused, at the request of an Admin or an
  * operator. Every debtor with this address becomes contactable. If a bounce paused chasing of a debtor, chasing
- * resumes. Throws `not_found`, and `address_suppressed` if the recipient complained (which is permanent) or
- * unsubscribed (which only the recipient can undo).
+ * resumes. Throws `not_found`, `debtor_state_conflict` if the debtor's personal data was erased, and
+ * `address_suppressed` if the recipient complained (which is permanent) or unsubscribed (which only the recipient can
+ * undo).
  */
 export async function clearSuppression(
   tx: Transaction,

@@ -22,7 +22,7 @@ export interface KeptRecord {
   readonly reason: KeptReason
 }
 
-/** Records that are taken back together: an invoice with its payment, a payment, or a customer. */
+/** Records that are taken back together: an invoice (with its payment, if it has one), a payment, or a customer. */
 export interface TakeBackStep {
   readonly invoiceId?: string
   readonly paymentId?: string
@@ -98,7 +98,7 @@ export async function planTakeBack(
 
 /**
  * Returns the records that have an entry in the audit log. The import writes no entry for a record that it creates, so
- * such a record was changed later.
+ * a record with an entry was changed later.
  */
 async function findChanged(
   reader: Reader,

@@ -114,9 +114,9 @@ async function applyToMessage(
 /**
  * Whether the account's own people sent the mail, which is then not a customer's reply. If the account has an address
  * for replies, its people answer customers from this address or from their own, and this service receives their answer
- * if it is sent to all. Without an address for replies, a mail from a user of the account counts as a customer's reply.
- * A mail from the recipient of the message always counts as a customer's reply, because an Admin may try out reminders
- * with a customer that has the Admin's address.
+ * if they reply to all recipients. Without an address for replies, a mail from a user of the account counts as a
+ * customer's reply. A mail from the recipient of the message always counts as a customer's reply, because an Admin may
+ * try out reminders with a customer that has the Admin's address.
  */
 async function isFromAccount(
   reader: Reader,

@@ -23,10 +23,10 @@ export function parseReply(text: string): Reply | undefined {
 }
 
 /**
- * Why a mail was not accepted. `hard` and `soft`: the server rejected the recipient or the mail, permanently or
- * temporarily. `general`: the server closes the connection, cannot work at present, or rejects how we send (protocol,
- * login, sender address), so it would accept no other mail either. `denied`: the server does not let us send to this
- * recipient, but may accept mail to others.
+ * Why a mail was not accepted. `hard`: the address is invalid, disabled or unreachable. `soft`: the server rejected the
+ * recipient or the mail for a cause that may be transient. `general`: the server closes the connection, cannot work at
+ * present, or rejects how we send (protocol, login, sender address), so it would accept no other mail either. `denied`:
+ * the server does not let us send to this recipient, but may accept mail to others.
  */
 export type FailureCause = 'hard' | 'soft' | 'general' | 'denied'
 
@@ -53,7 +53,7 @@ export function failureCauseOf(reply: Reply, phase: 'recipient' | 'text'): Failu
   if (phase === 'recipient' && isDenied) return 'denied'
   if (status < 500) return 'soft'
   if (hasReason) {
-    // In a reply to RCPT TO, a policy code (7.x) concerns the sender, which is us: relaying denied, login required.
+    // In a reply to RCPT TO, a policy code (7.x) concerns the sender, which is us. For example, relaying is denied.
     return phase === 'recipient' && subjectAndDetail.startsWith('7.')
       ? 'denied'
       : // The reply code begins with 5, so the class is 5, even if the enhanced code begins with another number.

@@ -62,7 +62,7 @@ export interface Situation {
     /** What the planner assumed when it planned the message. */
     readonly facts: Facts
     readonly invoices: ReadonlyMap<string, InvoiceState>
-    /** The amount of each invoice that money on account covers now, in minor units, by invoice id. */
+    /** The part of each invoice's amount due that money on account covers now, in minor units, by invoice id. */
     readonly onAccount: ReadonlyMap<string, number>
   }
 }

@@ -237,7 +237,7 @@ function rejectDisabled({ status, deleted_at }: EndpointState): void {
   )
 }
 
-/** Returns the start of the last attempt by endpoint id. Endpoints without attempts are omitted. */
+/** Returns when the last attempt at each endpoint started, by endpoint id. Endpoints without attempts are omitted. */
 export async function readLastAttempts(
   reader: Reader,
   endpointIds: readonly string[],

@@ -1052,7 +1052,7 @@ export type Payment = {
   method: PaymentMethod
   /** The payer's reference. */
   reference: string | null
-  /** Payments can only be reversed in Settings. */
+  /** This API cannot reverse a payment; people do this in Settings. */
   status: 'recorded' | 'reversed'
   /** The idempotency key with which the payment was recorded; null if it was not recorded by this API. */
   idempotency_key: string | null
@@ -1163,8 +1163,8 @@ export type Message = {
   /** The decimals of `currency`. */
   currency_exponent: number | null
   /**
-   * How many days the oldest invoice of the message was past due: when the message was created or, once its
-   * text has been written, when it was written.
+   * How many days the oldest invoice of the message was past due when its text was written. Until the text is
+   * written, the number is as of the time at which the message was created.
    */
   days_past_due: number | null
   /** What the mail provider reported. */
@@ -1441,7 +1441,7 @@ export type TestEvent = {
  * The version of the object: 1 when it is created, and one more with each change. Of two versions of an
  * object, keep the one with the higher revision, wherever you received them. An event has the revision of
  * its object. Several events can have the same revision, because one change can cause several events, and
- * because `invoice.overdue` does not raise the revision: only the date has changed.
+ * because `invoice.overdue` does not raise the revision: a new day has begun, but the invoice was not changed.
  */
 export type Revision = number
 

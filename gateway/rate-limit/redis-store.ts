@@ -26,7 +26,10 @@ const HANDSHAKE_TIMEOUT_MS = 2 * CONNECT_TIMEOUT_MS
 const DISCONNECT_TIMEOUT_MS = 50
 /** The time without traffic after which TCP probes whether the other side still responds. */
 const KEEP_ALIVE_MS = 1_000
-/** The time between two attempts to connect: it grows with each failure, from the minimum to the maximum. */
+/**
+ * The time between two attempts to connect. It grows with each failure, from the minimum to the maximum. A random time
+ * of up to the minimum is added.
+ */
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 250
 /**

@@ -61,7 +61,7 @@ export class BackendHealth {
   }
 
   recordSuccess(now: number): void {
-    // Results that arrive during an ejection are ignored: most requests were sent before it.
+    // Results that arrive during an ejection are ignored: most of their requests were sent before it.
     if (this.state(now) === 'ejected') return
     this.#weigh(now)
     this.#results++

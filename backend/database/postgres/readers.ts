@@ -283,7 +283,7 @@ export class PostgresReaders implements DatabaseConnection {
     try {
       return await connection.run({ text, name, values })
     } catch (error) {
-      // If the server no longer accepts the statement with this name, it gets a new name and is sent again.
+      // If the server no longer accepts the statement with this name, the statement is sent again with a new name.
       if (!this.#names.renewAfter(error, text, name)) throw error
       return await connection.run({ text, name: this.#names.nameOf(text), values })
     }

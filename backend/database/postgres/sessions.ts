@@ -53,8 +53,9 @@ export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 const IDLE_IN_TRANSACTION_MS_MAX = 2_500
 
 /**
- * A limit for migrations, copies and snapshots, which are never idle in a transaction for so long. It replaces a
- * shorter limit of the role. The value 0 (no limit) would not replace it, because the driver does not send 0.
+ * How long the transactions of migrations, copies and snapshots may be idle. They are never idle for so long, but this
+ * limit replaces a shorter limit of the role. With 0 (no limit), the role's limit would apply, because the driver does
+ * not send 0.
  */
 const DAY_MS = 86_400_000
 

@@ -1,8 +1,8 @@
 /**
  * Groups transactions that change different debtors of one account, and runs each group as one transaction of the
- * server. This saves processes of the server, COMMITs and round trips, which take more time than most statements. A new
- * group begins at once, unless another group of the account waits for a connection, or `GROUPS_MAX` groups are in
- * progress. The transactions that wait at the same time form the next group.
+ * server. A group needs only one connection, one COMMIT and few round trips. A COMMIT or a round trip takes more time
+ * than most statements. A new group begins at once, unless another group of the account waits for a connection, or
+ * `GROUPS_MAX` groups are in progress. The transactions that wait at the same time form the next group.
  *
  * If a group fails, nothing of it is recorded, and each of its transactions runs again by itself. If the outcome of the
  * COMMIT is unknown, all transactions of the group fail instead.
@@ -40,7 +40,7 @@ export interface GroupOptions {
   runAlone<T>(work: Work<T>, accountId: string, deadline: number, writer?: Writer): Promise<T>
   /**
    * Runs all works in one transaction, and releases the writer. Returns the results after the COMMIT. Returns undefined
-   * if a work, a statement or the COMMIT failed, so that nothing is recorded. Throws a problem if the outcome of the
+   * if a work, a statement or the COMMIT failed. Nothing is then recorded. Throws a problem if the outcome of the
    * COMMIT is unknown.
    */
   runTogether<T>(works: readonly GroupWork<T>[], writer: Writer): Promise<readonly T[] | undefined>
@@ -53,8 +53,8 @@ export interface GroupOptions {
 /** A transaction that waits for its group. The result of its work is a function that settles the caller's promise. */
 interface Job extends GroupWork<() => void> {
   readonly debtorId: string
-  /** Ends the wait: called when the job leaves the queue, unless its wait has timed out. */
-  start(): void
+  /** Called when the job leaves the queue, unless its wait has timed out. */
+  endWait(): void
   /** Runs the transaction by itself, and settles the promise of the caller. */
   runAlone(writer?: Writer): Promise<void>
   reject(error: unknown): void
@@ -124,7 +124,7 @@ export class TransactionGroups {
     const job: Job = {
       debtorId,
       asCaller,
-      start() {
+      endWait() {
         clearTimeout(timer)
         waits?.observe((performance.now() - addedAt) / 1000)
       },
@@ -165,7 +165,7 @@ export class TransactionGroups {
     // but only after another wait.
     const hasConnection = connected.status === 'fulfilled'
     const jobs = account.waiting.splice(0, hasConnection ? GROUP_SIZE_MAX : Infinity)
-    for (const job of jobs) job.start()
+    for (const job of jobs) job.endWait()
     if (hasConnection) {
       this.#startGroup(account)
       await this.#runJobs(jobs, connected.value)

@@ -4,8 +4,8 @@
  * other deferred writes (write-batches.ts), because a round trip to SQLite's thread takes longer than most writes. If a
  * deferred write fails, the statement that caused the write to run throws the error of the write, and the job fails.
  *
- * The savepoint with which a job is undone is created before its first write. A job whose writes all run as one
- * statement at its end needs no savepoint, because a statement that fails has no effect.
+ * Before its first write, a job creates a savepoint with which it can be undone. Only a job whose writes all run as one
+ * statement at its end needs none, because a statement that fails has no effect.
  */
 import { type CompiledQuery, type DatabaseConnection, type QueryResult, TableNode } from 'kysely'
 import { isPrepared } from '../prepared.ts'

@@ -45,8 +45,8 @@ export interface ReminderRow {
   /** JSON object: the stage, recipient, invoices and amounts for which the message was planned. */
   facts: string
   /**
-   * The digest of the approved content: the send check blocks any other content. Null: not approved, or no approval is
-   * required.
+   * The digest of the approved content: the send check cancels the message if its content differs. Null: not approved,
+   * or no approval is required.
    */
   approved_hash: string | null
   /** The digest of the payment details in the text; null: the text contains none, or is not written yet. */

@@ -50,8 +50,8 @@ export interface HandOver {
   readonly lease: string
   readonly mail: Mail
   /**
-   * The hand-over must start before this time. Later, the invoices may have been paid since the send check, and the
-   * lease could expire during the hand-over.
+   * The hand-over must start before this time. Later, the lease could expire during the hand-over, and the send check
+   * would be too old: the invoices may have been paid since then.
    */
   readonly startBefore: Date
 }
