@@ -31,6 +31,7 @@ const REASONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   ],
   // The error reply of Redis is usually lost with the connection.
   [/^DENIED|EPIPE|ECONNRESET/, 'it closed the connection, as in protected mode or at maxclients'],
+  [/DB index/, 'it has no database with the number in REDIS_URL'],
   [/Unknown Redis command/, 'it is older than Redis 7.0'],
   [/^READONLY/, 'it is a replica, which accepts no writes'],
   [/^OOM/, 'its memory is full (maxmemory)'],

@@ -9,7 +9,7 @@ import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net'
 import type { Writable } from 'node:stream'
 import { Cluster, Command, Redis, type Result } from 'ioredis'
 import type { RedisAddress, RedisLogin } from './redis-address.ts'
-import { RedisNotConnected, RedisTimeout } from './redis-errors.ts'
+import { isErrorReply, RedisNotConnected, RedisTimeout } from './redis-errors.ts'
 import { startStallTolerantTimeout } from './stall-tolerant-timeout.ts'
 
 /** The timeout for a step that takes one round trip, such as opening a connection without TLS. */
@@ -108,6 +108,17 @@ function connectServer(
   const partition = 'redis'
   let isClosed = false
   limitHandshake(redis)
+  // If Redis rejects the database of the address, ioredis would use database 0. The next connection tries it again.
+  let rejectedSelect: Error | undefined
+  redis.on('connect', () => {
+    rejectedSelect = undefined
+  })
+  redis.on('error', (error) => {
+    if (isRejectedSelect(error)) rejectedSelect = error
+  })
+  redis.on('ready', () => {
+    if (rejectedSelect !== undefined) redis.disconnect(RECONNECT)
+  })
   // ioredis 6 stops permanently if `disconnect` is called while it queries the sentinels.
   redis.on('end', () => {
     if (!isClosed) setTimeout(() => redis.connect().catch(() => {}), RECONNECT_MS_MIN)
@@ -131,7 +142,10 @@ function connectServer(
   return {
     countersPerScriptCallMax: COUNTERS_PER_SCRIPT_CALL_MAX,
     partitionOf: () => partition,
-    consume: (names, values) => redis.consumeCalls(names.length, ...names, ...values),
+    async consume(names, values) {
+      if (rejectedSelect !== undefined) throw new RedisNotConnected(rejectedSelect.message)
+      return redis.consumeCalls(names.length, ...names, ...values)
+    },
     reconnect(_, error) {
       if (error instanceof RedisTimeout) redis.disconnect(RECONNECT)
     },
@@ -302,6 +316,11 @@ function limitHandshake(redis: Redis): void {
     cancel = startStallTolerantTimeout(HANDSHAKE_TIMEOUT_MS, () => redis.disconnect(RECONNECT))
   })
   for (const event of ['ready', 'close', 'end']) redis.on(event, () => cancel())
+}
+
+/** Whether Redis rejected the command with which a new connection selects its database. */
+function isRejectedSelect(error: Error & { readonly command?: { readonly name: string } }) {
+  return isErrorReply(error) && error.command?.name === 'select'
 }
 
 const CONSUME_SCRIPT = { lua: readFileSync(new URL('./consume.lua', import.meta.url), 'utf8') }

@@ -103,11 +103,19 @@ t.test(
 t.test('/readyz explains why Redis cannot be used', async (t) => {
   const guarded = await startGuarded(t)
   const old = await startRedis(t, ['--rename-command', 'PEXPIRETIME', ''])
+  const open = await startRedis(t)
   const reasons: [string, string, RegExp][] = [
     ['a wrong password', `redis://gateway:no@127.0.0.1:${guarded.port}`, /rejects the user or/],
     ['an unknown user', `redis://unknown:no@127.0.0.1:${guarded.port}`, /rejects the user or/],
     ['no password', `redis://127.0.0.1:${guarded.port}`, /requires a password/],
     ['Redis before 7.0', old.url, /older than Redis 7\.0/],
+    // Regression: in this case and the next, the gateway counted in database 0.
+    [
+      'no permission for another database',
+      `redis://gateway:${PASSWORD}@127.0.0.1:${guarded.port}/1`,
+      /may not run a command/,
+    ],
+    ['no such database', `redis://127.0.0.1:${open.port}/99`, /no database with the number/],
     ['no server', `redis://127.0.0.1:${await reservePort()}`, /ECONNREFUSED/],
     [
       'no sentinel',
