@@ -102,7 +102,7 @@ export interface DatabaseOptions {
 }
 
 export interface OpenDatabase extends Database {
-  /** The migrations that were applied when the database was opened. */
+  /** The names of the migrations that opening the database has applied. */
   readonly migrated: readonly string[]
   /**
    * Runs `work` with a reader that shows the state at one instant, however long `work` takes and whatever is

@@ -55,7 +55,7 @@ const COUNTED_IN_STORED_ORDER_SQLITE = 2
  */
 const COUNTED_POSTGRES = 1 / 2
 
-/** The maximum number of scans on PostgreSQL: together, they scan 63,000 rows, which takes some ten milliseconds. */
+/** The maximum number of scans on PostgreSQL: together, they scan 63,000 rows in tens of milliseconds. */
 const SCANS_MAX_POSTGRES = 6
 
 interface List<V> {
@@ -195,7 +195,7 @@ interface IndexSection {
   readonly after?: Position | undefined
 }
 
-/** A filter by a column. The sections, of an index of this column, together contain all matches of the filter. */
+/** A filter by a column. Its sections are parts of an index of this column, and together contain all matches. */
 export interface IndexedFilter {
   readonly column: string
   /**

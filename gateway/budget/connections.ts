@@ -113,7 +113,7 @@ export class Connections<T extends ClientConnection> {
     if (this.#all.has(connection)) this.#update(connection, -1)
   }
 
-  /** Adds the connection (1) or deletes it (-1), and counts it. */
+  /** Adds the connection (`change` is 1) or deletes it (-1), and updates the counts. */
   #update(connection: T, change: 1 | -1): void {
     const { peer, isHandshake } = connection
     if (change === 1) this.#all.add(connection)

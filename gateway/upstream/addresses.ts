@@ -14,7 +14,7 @@ import { hasPortZero, PORT_ZERO, withoutLogin } from '../../shared/process/setti
 const RESOLVE_INTERVAL_MS = 5_000
 /** How long an address may take to accept the connection that tests it. */
 const CONNECT_TIMEOUT_MS = 1_000
-/** A refused connection causes a resolution only if the last resolution began longer ago than this. */
+/** A connection that cannot be opened causes a resolution only if the last resolution began longer ago than this. */
 const RESOLVE_AGAIN_AFTER_MS = 1_000
 
 export interface BackendAddress {
@@ -40,8 +40,8 @@ export interface BackendAddresses {
   current(): readonly BackendAddress[]
   onChange(listener: () => void): void
   /**
-   * Resolves the names again, because an address refused a connection. Does nothing if the last resolution began less
-   * than `RESOLVE_AGAIN_AFTER_MS` ago.
+   * Resolves the names again. Called when no connection to an address could be opened. Does nothing if the last
+   * resolution began less than `RESOLVE_AGAIN_AFTER_MS` ago.
    */
   refresh(): void
   close(): void

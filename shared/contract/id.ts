@@ -1,7 +1,7 @@
 /**
  * An id consists of a prefix that names the kind of object, and a ULID. The prefix tells readers of a log what kind
- * of object the id refers to. Ids of the same kind sort by the time of their creation. For clients, ids are opaque
- * texts of at most 64 characters.
+ * of object the id refers to. Ids of the same kind sort by the time of their creation, according to the clocks of the
+ * processes that create them. For clients, ids are opaque texts of at most 64 characters.
  */
 import { decodeTime, encodeTime, incrementBase32 } from 'ulid'
 import { randomByte } from '../process/random.ts'

@@ -39,10 +39,10 @@ const SIGNATURE_TOLERANCE_MS = 60_000
 
 export interface Principal {
   readonly keyId: string
-  /** Increased when the key is revoked, rotated or expires, and when its expiry or its allowed addresses change. */
+  /** Increased when the key is revoked or rotated, when it expires, and when its expiry or allowed addresses change. */
   readonly keyRevision: number
   readonly accountId: string
-  /** Increased when the scopes that the account allows change, and when its status changes. */
+  /** Increased when the status of the account, or the list of scopes that the account allows, is changed. */
   readonly accountRevision: number
 }
 

@@ -231,8 +231,8 @@ export class Primary {
       return
     }
     const current = this.#current
-    // Two URLs may lead to the same server, which reports the same timeline for both. The current URL remains in use
-    // unless its server is a standby or does not respond.
+    // Two URLs may lead to the same server, which reports the same timeline for both. If the timeline is not newer, the
+    // current URL therefore remains in use, unless its server is a standby or does not respond.
     const isNewer = state.timeline > this.#timeline
     const replaces = state.timeline === this.#timeline && current?.state?.isStandby !== false
     if (url !== this.#url && (isNewer || replaces)) this.#moveTo(url)
