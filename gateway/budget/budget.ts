@@ -43,7 +43,7 @@ export class Budget {
   readonly #clients = new Clients()
   readonly #connections: Connections<BudgetedConnection>
   readonly #memory: Memory
-  /** How many connections were evicted or refused, by reason (see `connections.ts` and `memory.ts`). */
+  /** How many connections were evicted or refused, by reason. `connections.ts` and `memory.ts` explain the reasons. */
   readonly evicted: Readonly<Record<EvictionReason, number>>
   /** `performance.now()` when each limit was last reached. */
   readonly #reachedAt = new Map<EvictionReason, number>()

@@ -1,6 +1,6 @@
 /**
  * The lifecycle of a process, the same for gateway and backend: settings, logger, signals and draining, and the ready
- * line, which the process prints when it listens. No other module decides when the process ends.
+ * line, which the process prints when it listens. No other module of a process decides when it ends.
  */
 import cluster from 'node:cluster'
 import { parseArgs } from 'node:util'

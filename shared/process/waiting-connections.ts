@@ -8,8 +8,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 const ACCEPT_MS_MAX = 2_000
 
 /**
- * If this many successive turns of the event loop bring no connection, none is waiting. One turn does not suffice: when
- * the wait begins, the current turn may already have accepted connections for the last time.
+ * If this many successive turns of the event loop bring no connection, none is waiting. One turn does not suffice: the
+ * turn in which the wait begins may end without polling for connections again.
  */
 const IDLE_TURNS_NEEDED = 2
 

@@ -37,7 +37,10 @@ export interface SessionRow {
   /** The IP address and the browser of the login. `user_agent` is the text that the browser sends. */
   address: string | null
   user_agent: string | null
-  /** When the user logged in, or last entered the password during the session. If it is null, `created_at` applies. */
+  /**
+   * When the user logged in or, if later, last entered the password during the session. Null only in sessions that a
+   * version without this column began: `created_at` then applies.
+   */
   confirmed_at: string | null
   /** The time until which the second factor may be entered; null if the login is complete. */
   pending_until: string | null

@@ -13,8 +13,8 @@ import type { Fields } from '../shell/fields.ts'
 import { describedBy, renderFieldFaults } from '../shell/layout.ts'
 
 /**
- * A request in JSON contains `expires_at`, a time, and a list of addresses. A form contains `expires_on`, a date, and
- * a text with one address per line.
+ * In JSON, a request contains the time `expires_at` and a list of addresses. In a form, it contains the date
+ * `expires_on` and a text with one address per line.
  */
 export const RESTRICTION_FIELDS = {
   texts: ['expires_at', 'expires_on'],

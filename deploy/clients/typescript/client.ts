@@ -22,7 +22,8 @@ export interface ReceivablesClient extends Pick<Client<paths>, 'GET' | 'POST'> {
 
 export function createReceivablesClient(options: ReceivablesOptions): ReceivablesClient {
   const baseUrl = options.baseUrl.trim().replace(/\/+$/, '')
-  // At any other address, `fetch` throws, and the request would be repeated as if there had been no response.
+  // With an address such as `localhost:8080`, `fetch` would throw, and each request would be repeated as if there had
+  // been no response.
   if (!/^https?:\/\//i.test(baseUrl)) {
     throw new TypeError(`baseUrl must begin with http:// or https://, not ${options.baseUrl}`)
   }
