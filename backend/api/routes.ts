@@ -59,8 +59,8 @@ export function apiRoutes(deps: ApiDeps): ServerRoute<ApiRefs>[] {
 
 const READ_OPTIONS: RouteOptions<ApiRefs> = {
   auth: 'principal',
-  // By default, hapi responds to a request that has a `Range` header with a part of the body (206). The contract
-  // declares no such response.
+  // By default, hapi sends only a part of the body (206) if the request has a `Range` header. The contract declares no
+  // such response.
   response: { ranges: false },
 }
 

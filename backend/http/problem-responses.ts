@@ -96,7 +96,7 @@ function respond(h: ResponseToolkit, problem: Problem, type: string, document: s
   return response
 }
 
-/** Whether hapi found no route. A `Problem` with 404 is about an unknown id; hapi makes it a Boom too. */
+/** Whether hapi found no route. A `Problem` with 404, which hapi makes a Boom too, comes from a handler instead. */
 function isRouteMissing(error: Error): boolean {
   return !(error instanceof Problem) && error instanceof Boom && error.output.statusCode === 404
 }

@@ -71,8 +71,8 @@ export async function allocatePayment(
   await addAllocations(tx, payment, shares)
   const changed = await changeUnapplied(tx, payment, -sum, before, actionContext.now)
   const cancelledMessageIds = stopped.flatMap((each) => each.cancelledIds)
-  // Nothing is planned about these invoices: each is now paid in full, or is not chased at present, because the partial
-  // payment has paused chasing or something else, such as a dispute, already blocks it.
+  // Nothing is planned about these invoices: each is now paid in full, or is not chased at present. Either the partial
+  // payment has paused chasing, or chasing was already blocked, e.g. by a dispute.
   const excludedInvoiceIds = invoices.map((invoice) => invoice.id)
   await replanInvoices(tx, debtor, { cancelledMessageIds, excludedInvoiceIds }, actionContext.now)
   return { ...changed, effects: effectsOf(invoices, stopped) }

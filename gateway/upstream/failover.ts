@@ -1,6 +1,6 @@
 /**
- * Sends a request to another backend if the first is unreachable, if the gateway moves the request away from the first
- * or, where a retry is safe, if the first fails.
+ * Sends a request to another backend if the first is unreachable, if the gateway moves the request away from the first,
+ * or if the first fails and a retry is safe.
  */
 import type { Backend, Backends } from './backends.ts'
 

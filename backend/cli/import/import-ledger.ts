@@ -63,8 +63,9 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   const startedAtMs = Date.now()
   const { account, key } = await identify(api)
   checkAccess({ account, key }, dryRun)
+  const action = dryRun ? 'Comparing with' : 'Importing into'
   progress.note(
-    `Importing into account ${account.name} (${account.id}) with the key ${key.label} (${key.prefix}).`,
+    `${action} account ${account.name} (${account.id}) with the key ${key.label} (${key.prefix}).`,
   )
   progress.note(describeLimit(api, key.rate_limit))
   const columns = [...ledger.headers].map(([field, header]) => `${field}=${header}`)

@@ -95,7 +95,7 @@ function renderWindow({ used, limit, resets_at }: WindowView, timezone: string):
 ${used >= limit ? html`<span class="badge late">Limit reached</span>` : used >= limit * USED_LOW && html`<span class="badge warning">Near the limit</span>`}`
 }
 
-/** Renders the calls since the last full hour. The page shows them until a gateway reports the key's window. */
+/** Renders the calls since the current UTC hour began. The page shows them until a gateway reports the key's window. */
 function renderClockHour({ rate_limit }: ApiKeyRow, bar: UsageBar, timezone: string): Html {
   return html`${callsOf(bar).toLocaleString('en')} <span class="hint">since ${clockTime(bar.at, timezone)}.
 At most ${rate_limit.toLocaleString('en')} per hour. The hour starts with the key’s first call.</span>`
