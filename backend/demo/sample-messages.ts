@@ -102,7 +102,7 @@ async function writeSampleMessage(
       approved_hash: null,
       payment_digest: paymentDetailsDigest(shownDetails),
       // For a reminder that needs approval, the first send check only writes the text, which is already written here.
-      // At the end of the approval period, the next check suppresses the reminder if no Admin has decided by then.
+      // At the end of the approval period, the next check suppresses the reminder if nobody has decided by then.
       run_at: expiresAt,
       lease: null,
       attempts: 0,
@@ -134,7 +134,7 @@ async function markReminded(tx: Transaction, invoice: InvoiceRow, message: Messa
 }
 
 /**
- * Suppresses the address as after a real bounce: no mail is sent to it until an Admin clears the bounce.
+ * Suppresses the address as after a real bounce: no mail is sent to it until a person clears the bounce.
  */
 async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date) {
   const { account_id: accountId, id: messageId, recipient: address } = message

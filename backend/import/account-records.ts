@@ -45,8 +45,8 @@ export async function readAccountRecords(
   )
   const all = [...byExternalId, ...byNumber, ...byId]
   const found = [...new Map(all.map((row) => [row.id, row])).values()]
-  // Imports store external ids with percent-encoding. `literalIdsOf` returns ids without it, under which another system
-  // may have created customers of the file.
+  // Imports encode special characters of external ids as %XX. Another system may have created customers of the file
+  // with ids that are not encoded; `literalIdsOf` returns these ids.
   const customersOfFile = await inChunks([...customers.keys(), ...literalIdsOf(ledger)], (chunk) =>
     debtorsOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )

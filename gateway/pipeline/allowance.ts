@@ -7,9 +7,9 @@ import type { KnownKey } from '../keys/look-up.ts'
 import { type Allowance, isOverLimit, type RateLimiter } from '../rate-limit/limiter.ts'
 
 /**
- * Applies the current limit of the key, which may have changed since the limit was applied to the call. If the key had
- * reached the old limit, the call was not counted, and is now counted against the new limit. A call that was counted is
- * not counted again.
+ * Applies the new limit of the key to a call to which the old limit has already been applied. If the key had reached
+ * the old limit, the call was not counted, and is now counted against the new limit. A call that was counted is not
+ * counted again.
  */
 export async function applyLimit(
   rateLimiter: RateLimiter,

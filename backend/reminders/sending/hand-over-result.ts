@@ -10,7 +10,11 @@ import { bounceMessage } from './bounces.ts'
 import { setNextRun } from './leases.ts'
 import { markSent } from './mark-sent.ts'
 import type { HandOver } from './send-check.ts'
-import { markOutcomeUnknown, recordPossibleArrival, UNKNOWN_MAX } from './waiting-message.ts'
+import {
+  markOutcomeUnknown,
+  recordPossibleArrival,
+  UNKNOWN_OUTCOMES_MAX,
+} from './waiting-message.ts'
 
 /**
  * The delay before the first retry of a failed hand-over. It doubles with each later retry, up to half an hour. Each
@@ -116,6 +120,6 @@ async function handleUnknownOutcome(
     .where('message_id', '=', message.id)
     .execute()
   await recordPossibleArrival(tx, message, readFacts(reminder.facts), now)
-  if (unknown_outcomes >= UNKNOWN_MAX) await markOutcomeUnknown(tx, message, now)
+  if (unknown_outcomes >= UNKNOWN_OUTCOMES_MAX) await markOutcomeUnknown(tx, message, now)
   else await scheduleRetry(tx, message, reminder, detail, now)
 }

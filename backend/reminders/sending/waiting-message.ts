@@ -17,7 +17,7 @@ import type { InvoiceState, Situation } from '../safety-rails.ts'
 import { setNextRun } from './leases.ts'
 
 /** The maximum number of hand-overs with an unknown outcome. A recipient thus receives a message at most twice. */
-export const UNKNOWN_MAX = 2
+export const UNKNOWN_OUTCOMES_MAX = 2
 
 export interface WaitingMessage {
   readonly message: MessageRow
@@ -118,7 +118,7 @@ export async function recordHandOverIfInterrupted(
     .execute()
   await recordPossibleArrival(tx, message, waiting.facts, now)
   const counted = { ...waiting, reminder: { ...reminder, unknown_outcomes, lease: null } }
-  if (unknown_outcomes < UNKNOWN_MAX) return counted
+  if (unknown_outcomes < UNKNOWN_OUTCOMES_MAX) return counted
   await markOutcomeUnknown(tx, message, now)
   return undefined
 }

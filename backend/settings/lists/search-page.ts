@@ -143,7 +143,7 @@ function renderSearch(frame: Frame, view: SearchView): Html {
     html`<section aria-labelledby="found-${title.toLowerCase()}"><div class="heading"><h2 id="found-${title.toLowerCase()}">${title}</h2>
 ${listLink !== undefined && html`<a href="${listLink}">All<span class="unseen"> ${title.toLowerCase()} found</span></a>`}</div>${table}</section>`
   const main = html`<h1>Search</h1>
-<p class="lead">${text === '' ? 'Enter a name, a city, an e-mail address, an invoice number or a payment reference in the field at the top of the page.' : html`Results for “<span translate="no">${text}</span>”`}</p>
+<p class="lead">${text === '' ? 'Enter the beginning of a name, a city, an e-mail address, an external ID, an invoice number or a payment reference in the field at the top of the page.' : html`Results for “<span translate="no">${text}</span>”`}</p>
 ${hasNoResults && text !== '' && html`<div class="card empty"><p><strong>There are no results.</strong></p><p class="hint">Enter the beginning of a name, a city, an e-mail address, an external ID, an invoice number or a payment reference.</p></div>`}
 ${renderSection('Customers', listPath('/settings/customers', { q: text }), customers.length, renderCustomers(customers))}
 ${renderSection('Invoices', listPath('/settings/invoices', { view: 'all', number: text }), invoices.length, renderInvoiceTable('Invoices found', invoices, { times, today, customerNames: names, blockReasons }))}
