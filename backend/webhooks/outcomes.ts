@@ -196,8 +196,8 @@ async function writeHealth(
 const SYSTEM = { type: 'system', id: null, label: 'webhook deliveries', address: null } as const
 
 /**
- * Marks the pending deliveries of a disabled endpoint as failed, and notifies the Admins. An Admin can resume
- * the endpoint and redeliver the failed deliveries.
+ * Marks pending deliveries of a disabled endpoint as failed (`failPendingDeliveries` limits their number), and notifies
+ * the Admins. An Admin can resume the endpoint and redeliver the failed deliveries.
  */
 async function completeDisabling(
   tx: Transaction,

@@ -1,6 +1,6 @@
 /**
  * Serves the calls of all client connections: creates a call for each request head, and writes the response to each
- * call. It also renders the responses to bytes that are not a valid request.
+ * call. It also renders the response for a connection on which no valid request arrives.
  */
 import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
@@ -52,7 +52,7 @@ export interface CallServerOptions {
   onResponse(call: Call, status: number): void
   /** Called when the response is flushed to the client, or can no longer be sent. */
   onSettled(call: Call, status: number): void
-  /** Called when bytes are rejected: they are no valid request, or the request did not arrive in time. */
+  /** Called when a connection is rejected, because its bytes are no valid request or no request arrived in time. */
   onInvalidRequest(requestId: string, address: string, problem: Problem): void
 }
 
@@ -84,7 +84,7 @@ export class CallServer {
     return call
   }
 
-  /** Renders the response to bytes from which no call was created, with one character for each byte (latin1). */
+  /** Renders the response for a connection on which no valid request arrived: one character for each byte (latin1). */
   reject({ address }: Connection, error: Http1Error | Problem): string {
     const problem = asProblem(error)
     const requestId = createId('req')

@@ -163,7 +163,7 @@ class PostgresDatabase implements OpenDatabase {
     })
     this.#groups = new TransactionGroups({
       connect: (accountId, waitMsMax) => this.#writers.connect(accountId, waitMsMax),
-      lose: (cause) => this.#recordLoss(unavailable(cause), cause),
+      recordLoss: (cause) => this.#recordLoss(unavailable(cause), cause),
       runAlone: (work, accountId, deadline, writer) =>
         this.#runWithRetries(work, accountId, deadline, writer),
       runTogether: (works, writer) => this.#runTogether(works, writer),

@@ -46,8 +46,8 @@ const STATEMENT_MS_MAX = 8000
 export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 
 /**
- * How long a transaction may be idle. A short limit suffices, because the code inside a transaction waits for nothing
- * but the database. The limit is shorter than the time that other backends wait for a row: if a backend loses power or
+ * How long a transaction may be idle. A short limit suffices, because the code inside a transaction waits only for
+ * the database. The limit is shorter than the time that other backends wait for a row: if a backend loses power or
  * its connections inside a transaction, the rows that it locked become free before the calls of other backends fail.
  */
 const IDLE_IN_TRANSACTION_MS_MAX = 2_500

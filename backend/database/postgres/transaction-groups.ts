@@ -11,7 +11,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { DatabaseOptions, Transaction } from '../database.ts'
 import type { Writer } from './writers.ts'
 
-/** The maximum number of groups of one account at the same time: one is prepared while the server runs the other. */
+/** The maximum number of groups of one account at the same time: this process works on one, the server on the other. */
 const GROUPS_MAX = 2
 
 /** The maximum number of transactions in a group, which bounds how many rows it locks, and for how long. */
@@ -35,7 +35,7 @@ export interface GroupOptions {
   /** Rejects if no connection is free within `waitMsMax`, or if a new one cannot be opened. */
   connect(accountId: string, waitMsMax: number): Promise<Writer>
   /** Records that a transaction was lost because it got no connection. Returns the problem to throw. */
-  lose(cause: unknown): Error
+  recordLoss(cause: unknown): Error
   /** Runs one transaction, and retries it until `deadline`. The first attempt uses `writer`, if there is one. */
   runAlone<T>(work: Work<T>, accountId: string, deadline: number, writer?: Writer): Promise<T>
   /**
@@ -116,7 +116,7 @@ export class TransactionGroups {
   }
 
   #runInGroup<T>(work: Work<T>, account: Account, debtorId: string): Promise<T> {
-    const { runAlone, lose, waitMsMax, waits } = this.#options
+    const { runAlone, recordLoss, waitMsMax, waits } = this.#options
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     const addedAt = performance.now()
     const deadline = addedAt + waitMsMax
@@ -139,7 +139,7 @@ export class TransactionGroups {
     }
     const timer = setTimeout(() => {
       account.waiting.splice(account.waiting.indexOf(job), 1)
-      reject(lose(new Error(`No connection was free for ${waitMsMax} ms`)))
+      reject(recordLoss(new Error(`No connection was free for ${waitMsMax} ms`)))
     }, waitMsMax)
     account.waiting.push(job)
     this.#startGroup(account)
@@ -158,7 +158,7 @@ export class TransactionGroups {
   }
 
   async #runGroup(account: Account): Promise<void> {
-    const { connect, lose, waitMsMax } = this.#options
+    const { connect, recordLoss, waitMsMax } = this.#options
     const [connected] = await Promise.allSettled([connect(account.id, waitMsMax)])
     account.isConnecting = false
     // Without a connection, all waiting jobs fail now. In a later group, they would probably fail for the same reason,
@@ -169,7 +169,7 @@ export class TransactionGroups {
     if (hasConnection) {
       this.#startGroup(account)
       await this.#runJobs(jobs, connected.value)
-    } else for (const job of jobs) job.reject(lose(connected.reason))
+    } else for (const job of jobs) job.reject(recordLoss(connected.reason))
   }
 
   async #runJobs(jobs: readonly Job[], writer: Writer): Promise<void> {
@@ -177,7 +177,7 @@ export class TransactionGroups {
     // All jobs may have timed out.
     if (first === undefined) return writer.release(false)
     if (jobs.length === 1) return await endOrTimeout(first.runAlone(writer), LONE_MS_MAX)
-    // Groups of several backends must lock rows in the same order, lest they wait for each other.
+    // Groups of several backends must lock rows in the same order. Otherwise, they could deadlock.
     const sorted = jobs.toSorted((a, b) => (a.debtorId < b.debtorId ? -1 : 1))
     try {
       const settlers = await this.#options.runTogether(sorted, writer)

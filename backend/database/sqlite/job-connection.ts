@@ -1,11 +1,12 @@
 /**
  * The connection of one job, which is the work of one caller's transaction (see writer.ts). A prepared insert or update
- * that returns no rows is deferred until a statement may depend on it or the job ends. It then runs together with the
- * other deferred writes (write-batches.ts), because a round trip to SQLite's thread takes longer than most writes. If a
- * deferred write fails, the statement that caused the write to run throws the error of the write, and the job fails.
+ * that returns no rows is deferred until another statement may depend on it, or until the job ends. It then runs
+ * together with the other deferred writes (write-batches.ts), because a round trip to SQLite's thread takes longer than
+ * most writes. If a deferred write fails, the statement that caused the write to run throws the error of the write, and
+ * the job fails.
  *
- * Before its first write, a job creates a savepoint with which it can be undone. Only a job whose writes all run as one
- * statement at its end needs none, because a statement that fails has no effect.
+ * Before its first write, a job calls `createSavepoint`, so that it can be undone. Only a job whose writes all run as
+ * one statement at its end needs no savepoint, because a statement that fails has no effect.
  */
 import { type CompiledQuery, type DatabaseConnection, type QueryResult, TableNode } from 'kysely'
 import { isPrepared } from '../prepared.ts'

@@ -36,7 +36,7 @@ export interface DebtorToPlan {
   readonly chaseFrom: string | null
   /** The refusal if a safety rail blocks every message to the debtor now. */
   readonly refusal: Refusal | undefined
-  /** The date of the last reminder, in the debtor's time zone. */
+  /** The date on which a reminder was last sent, or may have been sent, in the debtor's time zone; null if never. */
   readonly lastSentOn: string | null
   /** Whether a reminder is waiting that will be sent without another decision by a person. */
   readonly hasScheduledMessage: boolean
@@ -60,8 +60,8 @@ export type InvoiceToPlan = Pick<
   /** Whether a message about the invoice is planned, but not sent yet. */
   readonly hasWaitingMessage: boolean
   /**
-   * Whether a change, such as a payment of another invoice, has just cancelled the invoice's message. A new message is
-   * then planned at once.
+   * Whether a change, such as a payment of another invoice, has just cancelled the invoice's message. If the next
+   * message is already due (`dueOn`), it is then planned at once, even if its slot is later.
    */
   readonly isMessageCancelled?: boolean
   /** Whether money on account covers the whole amount due. No reminder is then sent about the invoice. */
