@@ -108,7 +108,7 @@ export async function findDebtor(
   return row
 }
 
-interface DebtorId {
+interface DebtorKey {
   readonly accountId: string
   readonly id: string
 }
@@ -123,7 +123,7 @@ export async function debtorExists(
   return (await readDebtorId(reader, { accountId, id })).length > 0
 }
 
-const readDebtorId = prepared((reader: Reader, { accountId, id }: DebtorId) =>
+const readDebtorId = prepared((reader: Reader, { accountId, id }: DebtorKey) =>
   reader
     .selectFrom('debtors')
     .select('id')
@@ -131,7 +131,7 @@ const readDebtorId = prepared((reader: Reader, { accountId, id }: DebtorId) =>
     .where('id', '=', id),
 )
 
-function selectDebtor(reader: Reader, { accountId, id }: DebtorId) {
+function selectDebtor(reader: Reader, { accountId, id }: DebtorKey) {
   return reader
     .selectFrom('debtors')
     .select(DEBTOR_COLUMNS)
@@ -153,7 +153,7 @@ export async function lockDebtorId(tx: Transaction, accountId: string, id: strin
   await selectIdForUpdate(tx, { accountId, id })
 }
 
-const selectIdForUpdate = prepared((tx: Transaction, { accountId, id }: DebtorId) =>
+const selectIdForUpdate = prepared((tx: Transaction, { accountId, id }: DebtorKey) =>
   tx
     .selectFrom('debtors')
     .select('id')
@@ -189,7 +189,7 @@ export async function touchDebtor(
   await touchById(tx, { accountId, id, at: now.toISOString() })
 }
 
-const touchById = prepared((tx: Transaction, { accountId, id, at }: DebtorId & Touch) =>
+const touchById = prepared((tx: Transaction, { accountId, id, at }: DebtorKey & Touch) =>
   touch(tx, accountId, at).where('id', '=', id),
 )
 

@@ -46,8 +46,8 @@ export interface NewPayment {
   readonly currency: string
   readonly allowOverpayment: boolean | undefined
   /**
-   * Whether the part that the target does not allocate stays on account, whatever the account's setting `apply_credit`
-   * is. Otherwise, this setting decides.
+   * If true, the part that the target does not allocate stays on account. Otherwise, the account's setting
+   * `apply_credit` decides.
    */
   readonly keepsRestOnAccount: boolean
   /** If it is null, the current date applies. */

@@ -15,9 +15,10 @@ const WINDOW_MS = 15 * 60_000
 
 /**
  * How much the clocks of two backends of one gateway can differ, since each backend rejects the requests of a gateway
- * whose clock differs by more than a minute. If the time until the end of a window is longer than `WINDOW_MS` plus this
- * difference, a clock was set back after the window had begun, and the window no longer applies. Without this rule,
- * a subject that was blocked before the clock was set back could remain blocked for much longer than `WINDOW_MS`.
+ * whose clock differs from the backend's clock by more than a minute. If the time until the end of a window is longer
+ * than `WINDOW_MS` plus this difference, a clock was set back after the window had begun, and the window no longer
+ * applies. Without this rule, a subject that was blocked before the clock was set back could remain blocked for much
+ * longer than `WINDOW_MS`.
  */
 const CLOCKS_DIFFER_MS_MAX = 2 * 60_000
 

@@ -139,8 +139,8 @@ export class Listener {
     // With `reusePort`, listening would succeed even if another gateway already listens on the port.
     if (port !== 0 && cluster.isPrimary) await assertPortFree(port, host)
     // Workers share the port, so that no connection hangs if a worker is killed: the kernel resets those that the
-    // worker has not accepted yet. If the parent passed connections to its workers, they would stay open without a
-    // response.
+    // worker has not accepted yet. If the parent passed connections to its workers, the connections of a killed worker
+    // would stay open without a response.
     const options = { host, backlog: BACKLOG, reusePort: true }
     let boundPort: number
     try {

@@ -209,9 +209,9 @@ export class BackendSet implements Backends {
     const headers = [SIGNATURE_HEADER, signature, 'content-type', 'application/json']
     const request = { method, target: path, headers, body: Buffer.from(text) }
     backend.inFlight++
-    const countEnded = () => void backend.inFlight--
+    const onEnd = () => void backend.inFlight--
     const exchange = sendInternal(backend.pools[pool], request, deadline)
-    exchange.response.then(countEnded, countEnded)
+    exchange.response.then(onEnd, onEnd)
     return exchange
   }
 

@@ -21,7 +21,10 @@ import type { Backend, Backends } from './backends.ts'
 import { isMoved, isUnreachable, sendWithFailover } from './failover.ts'
 import { lostResponse } from './lost-response.ts'
 
-/** How long an admitted call may wait for a connection, at one backend or at several in succession. */
+/**
+ * A call that still waits for a connection this long after `forward` was called fails. It may have waited at several
+ * backends in succession.
+ */
 const QUEUE_TIMEOUT_MS = 5_000
 /**
  * The retry budget allows one retry for ten calls, and up to ten retries in a burst, so that a failing backend
@@ -40,8 +43,8 @@ export interface Forwarder {
   release(): void
   /**
    * Rejects with `Problem`: 503 if nothing was sent; 504 if the deadline passed; 502 if the response was lost or is
-   * malformed. A response that is too large to be buffered is dropped while `streamsMax` other responses are being
-   * streamed: then 503 if the request had no effect (it was a GET, or the backend rejected it), otherwise 502. Also
+   * malformed. While `streamsMax` other responses are being streamed, a response that is too large to be buffered is
+   * dropped: then 503 if the request had no effect (it was a GET, or the backend rejected it), otherwise 502. Also
    * rejects when the call is aborted. Records the backend and the duration of the attempts in `record`.
    */
   forward(

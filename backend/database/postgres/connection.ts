@@ -45,9 +45,9 @@ interface Pending {
 }
 
 /**
- * The connection of one transaction. A statement is sent when the running callback and its promise reactions have
- * ended (`process.nextTick`), together with the other statements that they have added. The server runs them in the
- * order of the calls of `executeQuery`.
+ * The connection of one transaction. A statement is not sent immediately, but when the running callback and its promise
+ * reactions have ended (`process.nextTick`). All statements that were added until then are sent together. The server
+ * runs them in the order of the calls of `executeQuery`.
  *
  * A prepared write (see prepared.ts) that returns no rows is not awaited: it is sent together with the next awaited
  * statement, or with the COMMIT. If such a write fails, the next awaited statement throws the error of the write, or
@@ -101,7 +101,7 @@ export class TransactionConnection implements DatabaseConnection {
       this.#add(CompiledQuery.raw(`set local lock_timeout = ${lockMsMax}`))
   }
 
-  /** Commits. Returns false if `unawaitedError` prevented the commit. */
+  /** Returns false if `unawaitedError` prevented the commit. Throws if the COMMIT failed or the connection was lost. */
   async commit(): Promise<boolean> {
     await this.#undoableWrite
     const commit = this.#add(COMMIT)

@@ -1,7 +1,7 @@
 /**
  * The queue of the single writer, in which the accounts take turns. Jobs that wait at the same time are committed
- * together as a group, so that they share the cost of a write to disk. Consecutive jobs of different debtors run at the
- * same time (writer.ts), all other jobs one after another.
+ * together as a group, so that they share the cost of a write to disk. Consecutive short jobs of different debtors run
+ * at the same time (writer.ts), all other jobs one after another.
  *
  * If a job throws, only its own writes are undone; jobs that ran at the same time may be repeated. An error that ends
  * the whole transaction of SQLite rejects every job of the group with 503, or with 504 if the outcome of the COMMIT is
