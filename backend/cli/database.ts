@@ -163,7 +163,7 @@ function openForCopy(url: string): Promise<OpenDatabase> {
   return openDatabase({ url, log: createLogger('cli', 'silent'), openedBy })
 }
 
-/** `openPostgres` gives connections of backends the application name for which the query searches. */
+/** The query searches for the application name that `openPostgres` gives to the connections of backends. */
 async function rejectIfBackendsConnected(postgres: OpenDatabase): Promise<void> {
   const { rows } = await postgres.transaction((tx) =>
     sql<{ sessions: number }>`

@@ -49,7 +49,7 @@ export function countCombinable(
  * adds one column after another would take ten times as long, and longer than parsing the JSON.
  *
  * `expressionOf` returns the JavaScript expression for a column's value. The expression may use the parameters of the
- * compiled function: `values`, the values of one row or of all rows, and `index`, the number of the row.
+ * compiled function: `values` (the values of one row or of all rows) and `index` (the number of the row).
  */
 export function compileRow<Values>(
   columns: readonly string[],

@@ -41,8 +41,8 @@ export interface PaymentToAllocate {
 
 /**
  * Returns the share of each target. `debtorId` is the debtor of an existing payment; a new payment belongs to
- * the debtor of its first invoice. Throws `invoice_not_payable`, `currency_mismatch`,
- * `payment_exceeds_balance`, and `validation_failed` if an invoice belongs to another debtor.
+ * the debtor of its first invoice. Throws `validation_failed` if an invoice belongs to another debtor, and
+ * `invoice_not_payable`, `currency_mismatch` and `payment_exceeds_balance`.
  */
 export function allocate(
   payment: PaymentToAllocate,

@@ -1,6 +1,6 @@
 /**
- * Allow-lists of client addresses: IPv4 and IPv6 prefixes in CIDR notation. They are parsed once, and compared
- * with the address of each call as numbers. An IPv4-mapped IPv6 address counts as the IPv4 address. A prefix of
+ * Allow-lists of client addresses: IPv4 and IPv6 prefixes in CIDR notation. Each prefix is parsed once into numbers,
+ * with which the address of each call is compared. An IPv4-mapped IPv6 address counts as the IPv4 address. A prefix of
  * one family, even `::/0`, never contains an address of the other.
  */
 import ipaddr from 'ipaddr.js'
@@ -80,8 +80,8 @@ function contains({ network, mask }: Prefix, words: readonly number[]): boolean 
 
 /**
  * Returns the 32-bit words of an address: one for IPv4 and for an IPv4-mapped IPv6 address, otherwise four. Returns
- * undefined unless the text is an address in its usual form: `010.0.0.1` and `10.1` are rejected. With `allowsZone`, an
- * IPv6 address may have a zone, such as `fe80::1%eth0`.
+ * undefined for any other text, and for unusual forms of addresses such as `010.0.0.1` and `10.1`. With `allowsZone`,
+ * an IPv6 address may have a zone, such as `fe80::1%eth0`.
  */
 function wordsOf(text: string, { allowsZone = false } = {}): readonly number[] | undefined {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return [toWord(ipaddr.IPv4.parse(text).octets, 8)]

@@ -15,9 +15,8 @@ const QUOTED_MAX = 200
  * - A request without the field `INITIAL_VALUES`, such as a JSON request, replaces all stored texts: a text that was
  *   not sent becomes empty.
  * - Otherwise, each unit that the form changes gets the texts of the form, and all other units keep their stored texts.
- * - If another person has changed a unit that the form changes, each text of the unit that the person changed is a
- *   conflict, unless the form contains the same text. If there are conflicts, throws `validation_failed` with an error
- *   for each.
+ * - If another person has changed texts of a unit that the form changes, each of these texts is a conflict, unless the
+ *   form contains the same text. If there are conflicts, throws `validation_failed` with an error for each.
  *
  * After the error, the form is shown again with the entered texts. `INITIAL_VALUES` then contains the texts that are
  * now stored. If the form is sent again, the entered texts therefore replace these.

@@ -10,7 +10,7 @@ import { rejectField } from '../shell/faults.ts'
 import type { ExpectedFields, Fields } from '../shell/fields.ts'
 import { plural } from '../shell/words.ts'
 
-/** Enough for some 10,000 invoices. It leaves room for the other fields in a body of 1 MiB. */
+/** Enough for about 10,000 invoices. It leaves room for the other fields in a body of 1 MiB. */
 const FILE_BYTES_MAX = 950_000
 const FILE_NAME_LENGTH_MAX = 200
 

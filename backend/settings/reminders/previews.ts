@@ -11,7 +11,7 @@ import type { PreviewedMessage } from '../../reminders/preview.ts'
 /** Previews that took longer are cached. */
 export const SLOW_MS = 1000
 const CACHED_MS = 120_000
-/** How many previews are cached or shared while they are computed. Each can take twenty megabytes of memory. */
+/** How many previews are kept, whether cached or still being computed. Each can take twenty megabytes of memory. */
 const CACHED_MAX = 4
 
 export interface Preview {
