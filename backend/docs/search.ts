@@ -10,7 +10,7 @@ export interface Section {
   readonly title: string
   /** The text of the section, without examples. */
   readonly text: string
-  /** `assets/search.js` ranks sections by this. Some guides and errors have the kind `reference`, to rank lower. */
+  /** `assets/search.js` ranks sections by their kinds. A few guides and errors rank as part of the reference. */
   readonly kind: 'guide' | 'error' | 'reference'
 }
 
@@ -55,7 +55,7 @@ function sectionsOf({ path, title: page, main }: Page): Section[] {
     // Errors are also found by their status, with which the text of their sections begins.
     const [, status] = kind === 'error' ? (/^(\d{3}) · /.exec(sectionText) ?? []) : []
     const pageLabel = status === undefined ? page : `${page}, ${status}`
-    // Error codes of Settings rank below error codes of the API, because integrators look for the latter.
+    // If a query names an error code, codes of the API rank above codes of Settings, which fewer integrators look for.
     const sectionKind = Object.hasOwn(SETTINGS_PROBLEM_TYPES, id) ? 'reference' : kind
     sections.push({
       href,

@@ -45,8 +45,8 @@ export async function readAccountRecords(
   )
   const all = [...byExternalId, ...byNumber, ...byId]
   const found = [...new Map(all.map((row) => [row.id, row])).values()]
-  // Imports encode special characters of external ids as %XX. Another system may have created customers of the file
-  // with ids that are not encoded; `literalIdsOf` returns these ids.
+  // Imports percent-encode the ids of customers. `literalIdsOf` returns ids that another system may have stored
+  // unchanged, such as `50%`.
   const customersOfFile = await inChunks([...customers.keys(), ...literalIdsOf(ledger)], (chunk) =>
     debtorsOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )

@@ -21,7 +21,8 @@ import { writeDebtorPlans } from './write-debtor-plans.ts'
 
 /**
  * Plans debtors that the caller has locked. `idsToReplan` are the ids of invoices whose message the caller has just
- * cancelled; a new message about these invoices is planned immediately. Returns the number of messages written.
+ * cancelled. If a new message about such an invoice is due today, it is planned immediately. Returns the number of
+ * messages written.
  */
 export async function planDebtors(
   tx: Transaction,

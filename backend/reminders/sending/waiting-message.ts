@@ -133,7 +133,7 @@ export async function markOutcomeUnknown(
   now: Date,
 ): Promise<void> {
   const detail =
-    'the hand-over to the mail server was interrupted twice: the message may have arrived'
+    'the outcome of both hand-overs to the mail server is unknown: the message may have arrived'
   const change = { status: 'failed', sent_at: timeOfSending(message, now) } as const
   await changeMessage(tx, message, change, detail, now)
   await setNextRun(tx, message.id, null)
