@@ -104,7 +104,7 @@ export interface Backend {
   /** Writes the collected times of the keys' last use now instead of after a few seconds. */
   flushLastUsed(): Promise<void>
   /**
-   * Accepts no further connections, and finishes the calls on the open ones, including calls that are still in transit.
+   * Accepts no further connections, and finishes the calls on the open connections, including calls in transit.
    * The database remains open.
    */
   drain(): Promise<void>

@@ -21,7 +21,7 @@ const MAIL: Actor = { type: 'system', id: null, label: 'mail', address: null }
 const RECIPIENT: Actor = { type: 'system', id: null, label: 'recipient', address: null }
 
 /**
- * The reason that is stored when a suppression pauses chasing, which only a person can then resume. Null if the
+ * The reason that is stored when a suppression pauses chasing. Only a person can then resume chasing. Null if the
  * suppression does not pause chasing.
  */
 const PAUSE_REASONS: Readonly<Record<SuppressionReason, string | null>> = {

@@ -179,7 +179,8 @@ async function markDelivered(tx: Transaction, message: MessageRow, now: Date): P
 
 /**
  * If the message waits to be sent again, because the outcome of its hand-over is unknown, marks it as sent: a report
- * about it proves that the mail server had accepted it. After a soft bounce, the message must be sent again.
+ * about it proves that the mail server had accepted it. After a soft bounce, the message is not marked, because it must
+ * be sent again.
  */
 async function markSentIfUnknown(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
   if (message.status !== 'queued' || message.soft_bounces > 0) return

@@ -17,9 +17,7 @@ import { type ClaimedDelivery, DELIVERY_LEASES, failPendingDeliveries } from './
 import { holdUntil, nextAttemptAt } from './retry-schedule.ts'
 import type { AttemptResult } from './sender.ts'
 
-/**
- * An attempt that fails this long after the first failure disables the endpoint, unless one in between has succeeded.
- */
+/** An endpoint is disabled when an attempt fails this long after the first of the failures since the last success. */
 const FAILING_MS_MAX = 5 * 24 * 3_600_000
 
 export interface Outcome {

@@ -84,7 +84,7 @@ export class CallServer {
     return call
   }
 
-  /** Renders the response for a connection on which no valid request arrived: one character for each byte (latin1). */
+  /** Renders the response for a connection on which no valid request arrived, with one character per byte (latin1). */
   reject({ address }: Connection, error: Http1Error | Problem): string {
     const problem = asProblem(error)
     const requestId = createId('req')

@@ -43,7 +43,7 @@ export class RequestReader {
     this.#buffer.push(bytes)
   }
 
-  /** Copies the buffered bytes if they are less than half of the packet that they keep in memory. */
+  /** Copies the buffered bytes if they are less than half of the memory that they keep in use, e.g. of a packet. */
   compact(): void {
     this.#buffer.compact()
   }

@@ -33,8 +33,8 @@ const KEEP_ALIVE_MS = 1_000
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 250
 /**
- * The time between two attempts to connect to a sentinel in order to watch it for failovers. It is longer than for
- * Redis itself, because the other sentinels report a failover as well.
+ * The time between two attempts to connect to a sentinel in order to watch it for failovers. It can be longer
+ * than for Redis itself, because the other sentinels report a failover as well.
  */
 const SENTINEL_WATCH_RECONNECT_MS = 1_000
 /**

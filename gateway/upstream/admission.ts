@@ -49,7 +49,7 @@ const WAIT_MS_MAX = 5_000
 const RESERVED_MS = 50
 /** The assumed number of calls per millisecond that are admitted from the queue, until it is measured. */
 const RATE_AT_START = 1
-/** The rate is measured over at least this long. */
+/** The minimum time over which the rate is measured. */
 const MEASURED_MS = 100
 /**
  * The weight of a measurement that is lower than the current rate. A higher measurement replaces the rate. The rate

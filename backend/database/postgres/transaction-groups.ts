@@ -64,7 +64,7 @@ interface Job extends GroupWork<() => void> {
 interface Account {
   readonly id: string
   readonly waiting: Job[]
-  /** The number of transactions of each debtor that wait or run. A debtor without any has no entry. */
+  /** The number of waiting and running transactions of each debtor. A debtor without any has no entry. */
   readonly debtors: Map<string, number>
   /** The number of groups that run, or that wait for a connection. */
   groups: number

@@ -55,7 +55,10 @@ export type InvoiceToPlan = Pick<
   | 'chasing_last_message_at'
   | 'chasing_blocked_reason'
 > & {
-  /** The stages that were sent or planned in this cycle. Another cycle begins when a paid invoice is reopened. */
+  /**
+   * The stages that were sent or planned in this cycle, except stages that can be used again (see `TakenStageRow`).
+   * Another cycle begins when a paid invoice is reopened.
+   */
   readonly sentOrPlannedStages: readonly LadderStage[]
   /** Whether a message about the invoice is planned, but not sent yet. */
   readonly hasWaitingMessage: boolean
@@ -255,8 +258,9 @@ function nextMessageOf(
 }
 
 /**
- * Returns the stage that follows the last stage of this cycle; undefined after `final`. If this cycle has no stage yet,
- * returns the last stage that was sent in the previous cycle, or `friendly` if none was sent.
+ * Returns the stage that follows the last stage of this cycle; undefined after `final`. If this cycle has no stage,
+ * e.g. because it has just begun, returns the stage that was sent last, which is then repeated; `friendly` if none was
+ * sent.
  */
 function nextStageOf({ sentOrPlannedStages, chasing_stage: stage }: InvoiceToPlan) {
   const last = STAGES.findLast((candidate) => sentOrPlannedStages.includes(candidate))
