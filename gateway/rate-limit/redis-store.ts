@@ -142,10 +142,10 @@ function connectServer(
   return {
     countersPerScriptCallMax: COUNTERS_PER_SCRIPT_CALL_MAX,
     partitionOf: () => partition,
-    async consume(names, values) {
-      if (rejectedSelect !== undefined) throw new RedisNotConnected(rejectedSelect.message)
-      return redis.consumeCalls(names.length, ...names, ...values)
-    },
+    consume: (names, values) =>
+      rejectedSelect === undefined
+        ? redis.consumeCalls(names.length, ...names, ...values)
+        : Promise.reject(new RedisNotConnected(rejectedSelect.message)),
     reconnect(_, error) {
       if (error instanceof RedisTimeout) redis.disconnect(RECONNECT)
     },
