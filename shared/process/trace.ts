@@ -10,7 +10,7 @@ const TRACESTATE_MEMBERS_MAX = 32
 /** Section 3.3.1.3: a key, `=`, and a value that does not end with a space. */
 const TRACESTATE_MEMBER =
   /^[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/
-/** The known flags: the trace is sampled, and its id is random. */
+/** The flags that are defined: whether the trace is sampled, and whether its id is random. */
 const SAMPLED = 1
 const RANDOM_ID = 2
 

@@ -19,7 +19,7 @@ export interface ImportResult {
   readonly outcome: ImportOutcome
   /** The last comparison of the file with the account: after the records were sent, if any were. */
   readonly comparison: Comparison
-  /** The number of calls that the import has made, including those that only read records. */
+  /** The number of requests that received a response, including retries and those that only read records. */
   readonly calls: number
   readonly seconds: number
 }
