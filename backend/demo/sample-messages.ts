@@ -14,7 +14,7 @@ const DAY_MS = 86_400_000
 /** How long a reminder waits for approval, as in `reminders/planning/planned-message.ts`. */
 const APPROVAL_PERIOD_MS = 7 * DAY_MS
 
-/** Writes the messages about an invoice. `samples` are in the order in which they were sent. */
+/** Writes the messages about an invoice. `samples` must be sorted by age, the oldest first. */
 export async function writeSampleMessages(
   tx: Transaction,
   account: AccountRow,

@@ -7,7 +7,7 @@ import { renderCollection } from './collection.ts'
 import { readDocument } from './document.ts'
 import { renderLayout, renderNotFoundPage, type Site } from './layout.ts'
 import { docsPages } from './pages.ts'
-import { searchIndex } from './search.ts'
+import { buildSearchIndex } from './search.ts'
 import { renderTypeScript } from './typescript.ts'
 
 export interface RenderedDocs {
@@ -56,7 +56,7 @@ export function renderDocs(baseUrl: string): RenderedDocs {
     ),
     script: asset('docs.js', SCRIPT),
     search: {
-      index: createImmutableAsset('search.json', JSON_TYPE, searchIndex(pages)),
+      index: createImmutableAsset('search.json', JSON_TYPE, buildSearchIndex(pages)),
       script: asset('search.js', SCRIPT),
       library: createImmutableAsset('minisearch.js', SCRIPT, readFileSync(MINISEARCH)),
     },

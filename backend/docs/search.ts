@@ -15,17 +15,17 @@ export interface Section {
 }
 
 /** Returns the serialized index for the browser. `assets/search.js` must use the same fields. */
-export function searchIndex(pages: readonly Page[]): string {
+export function buildSearchIndex(pages: readonly Page[]): string {
   const index = new MiniSearch<Section>({
     idField: 'href',
     fields: ['title', 'page', 'text'],
     storeFields: ['href', 'page', 'title', 'text', 'kind'],
   })
-  index.addAll(searchSections(pages))
+  index.addAll(sectionsOfPages(pages))
   return JSON.stringify(index)
 }
 
-function searchSections(pages: readonly Page[]): readonly Section[] {
+function sectionsOfPages(pages: readonly Page[]): readonly Section[] {
   return pages.slice(1).flatMap(sectionsOf)
 }
 

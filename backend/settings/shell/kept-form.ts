@@ -29,7 +29,7 @@ export function isKeepable({ secrets, file, binaryFile, ...fields }: ExpectedFie
  * The problem with which a form is rejected because its CSRF token is outdated: the session token has been replaced
  * since the same user opened the form.
  */
-export function formWithOutdatedToken(): Problem {
+export function outdatedTokenProblem(): Problem {
   return new Problem(
     'validation_failed',
     'Nothing was changed. Since you opened this form, you have logged in, entered or changed your password or set up two-factor authentication, or your role has changed. Check what you entered, and send it again.',

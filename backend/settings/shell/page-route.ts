@@ -20,8 +20,8 @@ import { createToken } from '../../users/tokens.ts'
 import { pageCookieValue, pageInCookie } from './cookies.ts'
 import { type Fields, FORM_USER_ID, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
 import {
-  formWithOutdatedToken,
   isKeepable,
+  outdatedTokenProblem,
   renderFormWithoutSecondFactor,
   renderFormWithoutSession,
 } from './kept-form.ts'
@@ -208,7 +208,7 @@ function pageShowingFormAgain(
   return {
     ...page,
     needsRecentPassword: () => false,
-    handle: () => Promise.reject(formWithOutdatedToken()),
+    handle: () => Promise.reject(outdatedTokenProblem()),
   }
 }
 
