@@ -20,7 +20,7 @@ export const DATE_FORMATS = [
 
 /**
  * What a request does, by its field `step`. `preview` compares the file with the stored records and records nothing.
- * `edit` shows the form again. `record` records for a few seconds, which `import-step.ts` calls one step.
+ * `edit` shows the form again. `record` performs one step of the import (`import-step.ts`), which takes a few seconds.
  */
 export const STEPS = ['preview', 'record', 'edit'] as const
 export type Step = (typeof STEPS)[number]
