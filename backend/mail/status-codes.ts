@@ -1,6 +1,6 @@
 /**
- * Determines from SMTP codes (RFC 5321, RFC 3463) whether the cause of a failure is the address, a transient condition
- * or our own configuration.
+ * Determines from SMTP replies and from the codes of delivery reports (RFC 5321, RFC 3463) whether the cause of a
+ * failure is the address, a transient condition or our own configuration.
  */
 import { truncate } from '../validation/truncate.ts'
 

@@ -1105,7 +1105,7 @@ export type MessageChannel = 'email' | 'sms' | 'letter' | 'call'
 /**
  * - `scheduled`: it will be sent later
  * - `awaiting_approval`, `approved`: a firm or final reminder before and after a person's approval
- * - `queued`: it waits for the mail server, or is being sent
+ * - `queued`: it is being sent, or waits to be sent again
  * - `sent`, `delivered`, `bounced`, `failed`: the service tried to send it, with this result
  * - `suppressed`: it was due but not sent; see `suppression`
  * - `cancelled`: replaced or no longer needed, for example because a payment was recorded
@@ -1143,7 +1143,7 @@ export type Message = {
      * a decision has no effect.
      */
     status: 'pending' | 'approved' | 'rejected' | 'lapsed' | 'expired'
-    /** Who approved or rejected it; null before the decision. */
+    /** Who approved or rejected the message; null if nobody did. */
     decided_by: string | null
     decided_at: NullableTimestamp
   } | null
