@@ -82,7 +82,7 @@ ${rows.map(
   return { body: html`${body}`, headings }
 }
 
-/** Programming languages, with their display names. */
+/** The languages in which the guides show the same program, with their display names. */
 const PROGRAM_LANGUAGES: Readonly<Record<string, string>> = {
   js: 'JavaScript',
   python: 'Python',

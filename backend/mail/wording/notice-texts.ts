@@ -17,7 +17,7 @@ export interface NoticeTextDeps {
 }
 
 interface NoticeContext extends NoticeTextDeps {
-  /** Formats a date and time in the account's time zone, which the result names. */
+  /** Formats a date and time, followed by the name of the time zone. */
   dateTimeText(instant: string): string
 }
 
@@ -43,7 +43,7 @@ export async function writeNotice(
     const at = new Date(notice.created_at)
     return testReminder(reader, deps, account, parsed.detail, at)
   }
-  // The mail names the time zone of its times, so UTC can replace one that this version of Node.js does not know.
+  // If this version of Node.js does not know the account's time zone, times are in UTC.
   const context = {
     ...deps,
     dateTimeText: dateTimeTextIn(parseTimezone(account.timezone) ?? 'UTC'),
