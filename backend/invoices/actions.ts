@@ -94,7 +94,7 @@ const RESOLVE: InvoiceAction = {
 
 /**
  * Resumes chasing that was blocked for one of three reasons: a person rejected a reminder instead of approving it, the
- * invoice was created with `chase_if_overdue: false`, or reminders pause after a payment.
+ * invoice is old (`old-invoices.ts`), or reminders pause after a payment.
  */
 const RESUME: InvoiceAction = {
   auditAction: 'invoice.chasing_resumed',

@@ -37,8 +37,8 @@ export type RateLimiterState = 'exact' | 'starting' | 'degraded'
 
 export interface RateLimiter {
   /**
-   * Counts one call of the key. Check the result with `isOverLimit`. Rejects with `Problem` 503 if the store
-   * is unavailable and `RATE_LIMIT_ON_REDIS_OUTAGE` is `deny`.
+   * Counts one call of the key, unless the limit is reached (check the result with `isOverLimit`). Rejects with
+   * `Problem` 503 if the store is unavailable and `RATE_LIMIT_ON_REDIS_OUTAGE` is `deny`.
    */
   consume(keyId: string, limit: number): Promise<Allowance>
   /**
