@@ -17,7 +17,7 @@ import { hasResumableInvoices } from '../../invoices/actions.ts'
 import { listInvoices } from '../../invoices/invoice-list.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
-import { readLadder } from '../../reminders/planning/ladder.ts'
+import { type Ladder, readLadder } from '../../reminders/planning/ladder.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderAuditLink } from '../audit/audit-link.ts'
 import { renderMessageTable } from '../reminders/message-table.ts'
@@ -205,16 +205,22 @@ function renderChasing(
   return html`<section class="card" aria-labelledby="chasing"><h2 id="chasing">Reminders</h2>
 ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this customer. Messages shown as delivered are made up.</p>`}
 <p>${renderChasingState(row, timezone)}</p>
-<p class="hint">${
-    ladder === undefined
-      ? ''
-      : REMINDER_STAGES.map(
-          (stage) => `${STAGE_WORDS[stage]} after ${plural(ladder[stage], 'day')}`,
-        ).join(', ')
-  }</p>
+<p class="hint">${ladder === undefined ? '' : describeLadder(ladder)}</p>
 ${hasInvoicesToResume && html`<p class="hint">No reminders are sent about some open invoices, because a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
 ${canChange(customer) && html`<div class="actions">${hasInvoicesToResume && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, rejectedPause)}</div>`}
 </section>`
+}
+
+function describeLadder(ladder: Ladder): string {
+  const { courtesy } = ladder
+  return [
+    ...(courtesy === null
+      ? []
+      : [`${STAGE_WORDS.courtesy} ${plural(-courtesy, 'day')} before the due date`]),
+    ...REMINDER_STAGES.map(
+      (stage) => `${STAGE_WORDS[stage]} after ${plural(ladder[stage], 'day')}`,
+    ),
+  ].join(', ')
 }
 
 /** Says whether reminders are sent to the customer and, if not, why. */

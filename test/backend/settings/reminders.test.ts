@@ -307,6 +307,13 @@ t.test('the schedules of the account and of a customer are shown and changed', a
     (await ada.page(`/settings/customers/${debtor.id}`)).text,
     containing('Friendly after 5 days'),
   )
+  // Regression: the page did not show the courtesy reminder of the customer's own schedule.
+  await ada.send('PUT', ownPath, { ladder: { courtesy: -3 } })
+  matches(
+    t,
+    (await ada.page(`/settings/customers/${debtor.id}`)).text,
+    containing('Courtesy 3 days before the due date, Friendly after 5 days'),
+  )
   matches(t, await ada.send('PUT', ownPath, { own: 'no' }), {
     json: { own: false, ladder: { friendly: 4 } },
   })
