@@ -150,10 +150,10 @@ export async function lockDebtor(
 
 /** Locks the debtor without reading it; does nothing if there is none. */
 export async function lockDebtorId(tx: Transaction, accountId: string, id: string): Promise<void> {
-  await selectIdForUpdate(tx, { accountId, id })
+  await selectIdAndLock(tx, { accountId, id })
 }
 
-const selectIdForUpdate = prepared((tx: Transaction, { accountId, id }: DebtorKey) =>
+const selectIdAndLock = prepared((tx: Transaction, { accountId, id }: DebtorKey) =>
   tx
     .selectFrom('debtors')
     .select('id')
@@ -229,7 +229,7 @@ function touch(tx: Transaction, accountId: string, at: string) {
     .where('account_id', '=', accountId)
 }
 
-/** Schedules planning of the debtor's reminders, after a change that affects them. */
+/** Sets `plan_at`, so that a worker plans the debtor's reminders again, but does not mark the debtor as updated. */
 export async function replanDebtor(
   tx: Transaction,
   accountId: string,

@@ -56,14 +56,17 @@ export async function listMessages(
   )
 }
 
-/** The condition of the index of channels, which contains only the channels that few accounts use. */
+/**
+ * The condition of the partial index by channel: it contains only messages that are not e-mails, which few accounts
+ * have.
+ */
 const IS_RARE_CHANNEL = "channel <> 'email'"
 
 function isRare(channel: string | undefined): boolean {
   return channel !== undefined && channel !== 'email'
 }
 
-/** Filters whose values are part of the statement's text, because the best index depends on the value. */
+/** Filters with few values, which are part of the statement's text: the best index may depend on the value. */
 type LiteralFilter = 'channel' | 'stage' | 'statuses' | 'suppression_reason'
 
 /** The values of the statement's parameters. */
@@ -80,8 +83,7 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     byOtherFilters: [filters.invoice_id],
   })
   // A filter by debtor or invoice selects few messages. The indexes of stage, status and channel are then not used,
-  // because more rows would be read. With filters by both status and stage, only the index of status is used, because
-  // fewer rows are read than with the index of stage.
+  // because more rows would be read.
   const selective = [filters.debtor_id, filters.invoice_id]
   const usesChannelIndex =
     isRare(variant.channel) && mayUseIndexOf(page, 'channel', { noIndexIfFilteredBy: selective })
@@ -93,7 +95,7 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     ...equalsLiteral('channel', variant.channel),
     ...literally(usesChannelIndex ? IS_RARE_CHANNEL : undefined),
     ...equalsLiteral(
-      columnOrUnindexed(page, 'stage', { noIndexIfFilteredBy: [...selective, variant.statuses] }),
+      columnOrUnindexed(page, 'stage', { noIndexIfFilteredBy: selective }),
       variant.stage,
     ),
     ...isInLiterals(

@@ -30,7 +30,7 @@ export interface ClientConnection {
   /** Whether the connection is still in its TLS handshake. */
   readonly isHandshake: boolean
   /** Whether the key of the last call on the connection was cached. */
-  readonly isLastKeyKnown: boolean
+  readonly wasLastKeyCached: boolean
   /** Whether at least one call has arrived on the connection. */
   readonly hasServed: boolean
   /** Whether a call is in progress. */
@@ -180,7 +180,7 @@ function countClosedTogether(limit: number): number {
 const RANK_MAX = 2
 
 /** Connections of the lowest rank are closed first. */
-function rankOf({ hasServed, isLastKeyKnown }: ClientConnection): number {
+function rankOf({ hasServed, wasLastKeyCached }: ClientConnection): number {
   if (!hasServed) return 0
-  return isLastKeyKnown ? 2 : 1
+  return wasLastKeyCached ? 2 : 1
 }

@@ -45,7 +45,7 @@ export interface ConnectionContext {
   readonly responseTimeoutMs: number
   /** The minimum average rate of a body, in bytes per second. */
   readonly bodyRateMin: number
-  /** The age, varied by up to a tenth, after which a connection is closed with its next response. */
+  /** The age, varied by up to a tenth, from which a connection is old (see `isOld`). */
   readonly connectionAgeMs: number
   readonly budget: Budget
   /**
@@ -86,14 +86,14 @@ export class Connection implements CallConnection, BudgetedConnection {
   readonly #writer: ResponseWriter
   /** The client of the call in progress; undefined until the call uses memory. */
   #client: Client | undefined
-  #isLastKeyKnown = false
+  #wasLastKeyCached = false
   /** Whether bytes after the request in progress were dropped: the connection must then close. */
   #isReadAheadDropped = false
   readonly #openedAt = performance.now()
   /**
-   * `performance.now()` when the request in progress began: when its first byte arrived or, if that was before the
-   * end of the previous call, when that call ended. While no byte of a request has arrived, this is the time since
-   * which the connection has waited for one.
+   * The later of two times (`performance.now()`): when the previous call ended, and when the first byte of the request
+   * in progress arrived. While no byte of a request has arrived, this is the time since which the connection has
+   * waited.
    */
   #requestBegunAt = this.#openedAt
   /**
@@ -110,7 +110,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   #halfClosedDeadline = Number.POSITIVE_INFINITY
   /** Whether no complete head has arrived yet. */
   #isFresh = true
-  /** `performance.now()` from which the next response closes the connection. */
+  /** `performance.now()` from which the connection is old. */
   readonly #oldFrom: number
   #isOld = false
   /** Whether the client has closed its half of the connection. */
@@ -155,7 +155,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     return this.#requests.isEmpty
   }
 
-  /** Whether the connection has reached the age from which its next response closes it. */
+  /** Whether the connection is so old that a response closes it, unless the next request has already arrived. */
   get isOld(): boolean {
     return this.#isOld
   }
@@ -170,8 +170,8 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   /** Whether the key of the last call on this connection was cached. */
-  get isLastKeyKnown(): boolean {
-    return this.#isLastKeyKnown
+  get wasLastKeyCached(): boolean {
+    return this.#wasLastKeyCached
   }
 
   get hasServed(): boolean {
@@ -183,8 +183,8 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   /**
-   * See `MemoryUser`. From the end of the request's body until the response begins, the call needs the body: only the
-   * bytes after the body can be evicted.
+   * See `MemoryUser`. If a call has its complete body and no part of its response waits to be flushed, the call needs
+   * the body: only the bytes after the body can be evicted.
    */
   get evictableBytes(): number {
     const isAllEvictable =
@@ -197,8 +197,8 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   /**
-   * Releases `evictableBytes`: rejects the body that is being received or, while the call needs its complete body,
-   * drops the bytes after the body. In all other cases, resets the connection.
+   * Releases `evictableBytes`: rejects the body that is being received or, if only the bytes after the body can be
+   * evicted, drops these. In all other cases, resets the connection.
    */
   evict(): void {
     if (this.#body.isPending) this.#body.evict()
@@ -279,7 +279,7 @@ export class Connection implements CallConnection, BudgetedConnection {
    * the connection.
    */
   end(closes: boolean): void {
-    this.#isLastKeyKnown = this.#call?.isKeyKnown ?? false
+    this.#wasLastKeyCached = this.#call?.isKeyKnown ?? false
     this.#call = undefined
     this.#client = undefined
     this.#body.end()
@@ -398,7 +398,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     if (bytes === this.memory.bytes) return true
     this.#requests.compact()
     const call = this.#call
-    if (call === undefined) return this.memory.set(bytes, this.#isLastKeyKnown, this.peer)
+    if (call === undefined) return this.memory.set(bytes, this.#wasLastKeyCached, this.peer)
     // The budget deletes a client that has no connections and uses no memory, so `#client` may be outdated.
     if (this.#client === undefined || this.memory.bytes === 0) {
       this.#client = this.#context.clientOf(call, this.peer)

@@ -12,7 +12,7 @@ export class Handshake implements BudgetedConnection {
   readonly peer: Client
   readonly memory: ConnectionMemory
   readonly isHandshake = true
-  readonly isLastKeyKnown = false
+  readonly wasLastKeyCached = false
   readonly hasServed = false
   readonly isServing = false
   readonly evictableBytes = 0

@@ -75,9 +75,9 @@ const JSON_RANGES: readonly string[] = [
 ]
 
 /**
- * RFC 9110, section 12.5.1: without the header, or if it is empty, everything is accepted. Otherwise the most
- * specific matching range decides, and a weight of 0 excludes the type. `application/problem+json`, the media type of
- * problems, counts as JSON, so a client that accepts only this type is not rejected.
+ * RFC 9110, section 12.5.1: without the header, everything is accepted. An empty header is treated alike. Otherwise the
+ * most specific matching range decides, and a weight of 0 excludes the type. `application/problem+json`, the media type
+ * of problems, counts as JSON, so a client that accepts only this type is not rejected.
  */
 function acceptsJson(accept: string | undefined): boolean {
   if (accept === undefined || accept === '' || JSON_RANGES.includes(accept)) return true

@@ -34,6 +34,9 @@ interface Outage {
   isProbing: boolean
 }
 
+/** No partition has this name. It stands for the whole store until Redis was reached for the first time. */
+const NO_PARTITION = ''
+
 export class CircuitBreakers {
   readonly #store: RedisStore
   readonly #log: Logger
@@ -41,7 +44,7 @@ export class CircuitBreakers {
   readonly #onOutage: 'local' | 'deny'
   readonly #openBreakers = new Map<string, Outage>()
   /** Script calls that wait for a reply, by partition. */
-  readonly #pending = new Map<string, PendingCalls>()
+  readonly #pending = new Map<string, PendingScriptCalls>()
   readonly #probeTimer: NodeJS.Timeout
   /** The number of probes that failed before the first connection was opened. */
   #initialProbesFailed = 0
@@ -79,7 +82,7 @@ export class CircuitBreakers {
     names: readonly string[],
     values: readonly (string | number)[],
   ): Promise<unknown> {
-    const pending = this.#pending.get(partition) ?? new PendingCalls()
+    const pending = this.#pending.get(partition) ?? new PendingScriptCalls()
     this.#pending.set(partition, pending)
     return new Promise((resolve, reject) => {
       const index = pending.add(reject)
@@ -111,9 +114,9 @@ export class CircuitBreakers {
       { partition, reason, onOutage: this.#onOutage },
       `redis is unavailable: ${OUTAGE_EFFECTS[this.#onOutage]}`,
     )
-    // After an error reply, the other pending calls still get their own replies, which say whether they were
-    // counted. After any other error, their replies are lost. They are rejected with `RedisReplyLost`
-    // instead of `error`: `error` may say that its call was never sent, but these calls may have been sent and counted.
+    // After an error reply, the other pending script calls still get their own replies, which say what they counted.
+    // After any other error, their replies are lost. They are rejected with `RedisReplyLost` instead of `error`:
+    // `error` may say that its script call was never sent, but these may have been sent and executed.
     if (!isErrorReply(error)) this.#pending.get(partition)?.rejectAll(replyLost(error))
     this.#store.reconnect(partition, error)
   }
@@ -137,7 +140,7 @@ export class CircuitBreakers {
   #logReason(partition: string | undefined, error: unknown): void {
     // A fault without a partition (of a cluster's node or a sentinel) is logged only until Redis is reached for the
     // first time. Later, such a fault does not always affect calls.
-    const outage = this.#initialOutage ?? this.#openBreakers.get(partition ?? '')
+    const outage = this.#initialOutage ?? this.#openBreakers.get(partition ?? NO_PARTITION)
     if (outage === undefined) return
     outage.reason = outageReason(error)
     if (outage.logged.has(outage.reason)) return
@@ -158,9 +161,9 @@ export class CircuitBreakers {
     if (outage.isProbing) return
     outage.isProbing = true
     try {
-      // The probe is one call with a limit of 0 (see `ARGV` in consume.lua): the script uses all its commands, but
-      // counts nothing.
-      await this.send(partition ?? '', [counterName], [PROBE_COUNTER_TTL_MS, '0 1 0 0 0'])
+      // The probe is one script call with a limit of 0 (see `ARGV` in consume.lua): the script uses all its commands,
+      // but counts nothing.
+      await this.send(partition ?? NO_PARTITION, [counterName], [PROBE_COUNTER_TTL_MS, '0 1 0 0 0'])
       this.#closeBreaker(partition)
     } catch (error) {
       const failsRepeatedly =
@@ -194,10 +197,10 @@ export class CircuitBreakers {
 type Reject = (error: unknown) => void
 
 /**
- * Calls that wait for Redis, in an array whose indexes are reused. An `AbortSignal` is not used, because its listeners
- * form a linked list: a listener in V8's old generation would keep all later listeners and their calls alive.
+ * Script calls that wait for a reply, in an array whose indexes are reused. An `AbortSignal` is not used, because its
+ * listeners form a linked list: a listener in V8's old generation would keep all later listeners and their calls alive.
  */
-class PendingCalls {
+class PendingScriptCalls {
   readonly #rejects: (Reject | undefined)[] = []
   readonly #freeIndexes: number[] = []
 
@@ -224,7 +227,7 @@ function noReply(): RedisTimeout {
 }
 
 function replyLost(cause: unknown): RedisReplyLost {
-  return new RedisReplyLost('the connection to Redis failed before the reply arrived', { cause })
+  return new RedisReplyLost('Redis became unavailable before the reply arrived', { cause })
 }
 
 /** `tag` is the hash tag of a counter in the partition. */

@@ -1,7 +1,7 @@
 -- Counts calls of several keys exactly, and corrects the counts after an outage.
 --
 -- KEYS: one counter for each key; it expires when the window ends.
--- ARGV: the window's length in ms, then for each key five whole numbers, with a space between:
+-- ARGV: the window's length in ms, then one text for each key, which contains five whole numbers, separated by spaces:
 --   limit       the number of calls that a window admits
 --   calls       the number of calls to count
 --   known       the last count that this gateway knows, or 0
@@ -10,8 +10,8 @@
 -- Returns: the store's time, then for each key the count before these calls and the window's end, then the
 -- positions in KEYS of the counters that were unusable and were replaced.
 --
--- Each key has its own result: an unusable counter (another type, not a whole number) affects only its key. Any
--- other error concerns the server. Redis normally reports it at the first write of the script, before anything is
+-- Each key has its own result: an unusable counter (not a whole number, negative or too large) affects only its key.
+-- Any other error concerns the server. Redis normally reports it at the first write of the script, before anything is
 -- counted. If it occurs at a later key, the error begins with PARTIAL, because calls of earlier keys were counted.
 
 -- When a cluster moves a slot, a counter keeps its time to live, not its expiry time: the window's end shifts by
@@ -48,7 +48,8 @@ for i, key in ipairs(KEYS) do
     return redis.error_reply('PARTIAL ' .. failed)
   end
   if failed or counted < calls or counted > COUNT_MAX then
-    -- SET replaces a value of any type. The code below then treats the counter as one that the store lost.
+    -- The counter is of another type, is not a whole number, was negative or is too large. SET replaces any value. The
+    -- code below then treats the counter as one that the store lost.
     redis.call('SET', key, calls)
     counted = calls
     replaced[#replaced + 1] = i
@@ -67,16 +68,18 @@ for i, key in ipairs(KEYS) do
     redis.call('PEXPIREAT', key, string.format('%.0f', ends))
   elseif known_end > now and known_end < ends then
     if ends - known_end < SHIFT_MS and before >= known - unreported then
-      -- The slot was moved with its count.
+      -- The slot was moved. Its counter contains the calls that this gateway has reported.
       before = before + unreported
     else
-      -- The store lost the count, and another gateway opened a new window: the older window applies.
+      -- The store lost the counter, and another gateway opened a new window. The new counter contains none of the calls
+      -- that this gateway knows. The older window applies.
       before = before + known
     end
     ends = known_end
     redis.call('PEXPIREAT', key, string.format('%.0f', ends))
   elseif known_end >= ends and known_end - ends < SHIFT_MS then
-    -- The counter is of the window that this gateway knows: calls that the gateway has not reported are added.
+    -- The counter is of the window that this gateway knows: calls that the gateway has not reported are added. If the
+    -- store has lost calls of this window, `known` is higher and applies.
     before = math.max(before + unreported, known)
   elseif known_end >= ends then
     -- While the store was unavailable, this gateway opened a window later than another gateway did: the older window

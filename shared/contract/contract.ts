@@ -42,7 +42,7 @@ const METHODS: ReadonlyMap<string, Operation['method']> = new Map([
 ])
 /** The members of a path item that do not affect routing. */
 const DESCRIPTIVE = new Set(['summary', 'description', 'servers', 'parameters'])
-/** Each segment is either literal or a parameter, so that paths can be matched segment by segment. */
+/** Each segment is either literal or a parameter: a parameter always stands for one whole segment. */
 const PATH = /^(\/([\w.~-]+|\{\w+\}))+$/
 
 const CONTRACT_FILE = new URL('./openapi.yaml', import.meta.url)

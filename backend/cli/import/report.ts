@@ -119,7 +119,7 @@ function firstLines(lines: readonly string[]): string {
 
 function describeDisagreement({ comparison, outcome, dryRun }: ImportResult): string {
   const { customers, invoices, payments } = countMissing(comparison)
-  const missing = `missing at the service: ${formatCount(customers, 'customer')}, ${formatCount(invoices, 'invoice')}, ${formatCount(payments, 'payment')}`
+  const missing = `left to import: ${formatCount(customers, 'customer')}, ${formatCount(invoices, 'invoice')}, ${formatCount(payments, 'payment')}`
   const found = `${formatCount(comparison.differences.length, 'difference')}; ${missing}`
   // A dry run sends nothing, so no record is rejected.
   if (dryRun) return `${found}.`

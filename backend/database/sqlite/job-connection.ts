@@ -1,12 +1,13 @@
 /**
- * The connection of one job, which is the work of one caller's transaction (see writer.ts). A prepared insert or update
- * that returns no rows is deferred until another statement may depend on it, or until the job ends. It then runs
- * together with the other deferred writes (write-batches.ts), because a round trip to SQLite's thread takes longer than
- * most writes. If a deferred write fails, the statement that caused the write to run throws the error of the write, and
- * the job fails.
+ * The connection of one job, which is the work of one caller's transaction (see writer.ts). An insert or update that
+ * was built with `prepared` (see prepared.ts) and returns no rows is deferred until another statement may depend on it,
+ * or until the job ends. It then runs together with the other deferred writes (write-batches.ts), because a round trip
+ * to SQLite's thread takes longer than most writes. If a deferred write fails, the statement that caused the write to
+ * run throws the error of the write, and the job fails.
  *
- * Before its first write, a job calls `createSavepoint`, so that it can be undone. Only a job whose writes all run as
- * one statement at its end needs no savepoint, because a statement that fails has no effect.
+ * Before its first write, a job calls `createSavepoint`, so that it can be undone without the other jobs of the same
+ * transaction of SQLite. Only a job whose writes all run as one statement at its end does not, because a statement that
+ * fails has no effect.
  */
 import { type CompiledQuery, type DatabaseConnection, type QueryResult, TableNode } from 'kysely'
 import { isPrepared } from '../prepared.ts'
@@ -21,7 +22,10 @@ export interface JobConnectionOptions {
   /** Runs the reads, within the same transaction. */
   readonly reader: Pick<DatabaseConnection, 'executeQuery'>
   readonly batches: WriteBatches
-  /** Creates the savepoint with which the job can be undone. Called at most once, before the first write. */
+  /**
+   * Makes sure that the job can be undone: the writer creates a savepoint unless the job is the only one in the
+   * transaction. Called at most once, before the first write.
+   */
   readonly createSavepoint: () => Promise<void>
 }
 

@@ -271,7 +271,7 @@ ${customerName && html`<p class="lead">Only invoices of <a href="/settings/custo
     )
   })}</ul>
 ${renderFilters(filters)}
-${rows.length === 0 ? renderEmpty(search, isAdmin) : renderInvoiceTable(`Invoices: ${VIEW_WORDS[search.view]}`, rows, table)}
+${rows.length === 0 ? !isPartial && renderEmpty(search, isAdmin) : renderInvoiceTable(`Invoices: ${VIEW_WORDS[search.view]}`, rows, table)}
 ${renderPartialHint(isPartial, rows.length)}
 ${renderPager(PATH, filters, view.list, view.next)}`
   return renderPage(frame, { title: 'Invoices', section: '/settings/customers', main })

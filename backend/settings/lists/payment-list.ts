@@ -167,7 +167,7 @@ ${renderAmountFields(filters)}
 <span class="row"><label for="status">Status</label> <select id="status" name="status">${renderOption('', 'All', filters['status'])}${renderOption('recorded', 'Recorded', filters['status'])}${renderOption('reversed', 'Reversed', filters['status'])}</select></span>
 <button class="small">Filter</button> <a class="button small" href="${PATH}">Clear</a>
 <a class="button small" href="${listPath(`${PATH}.csv`, filters)}" download>CSV</a></form>
-${rows.length === 0 ? html`<div class="card empty"><p><strong>${isFiltered ? 'No payment matches the filters.' : 'There is no payment yet.'}</strong></p></div>` : renderPaymentTable(filters['reference'] ? 'Payments, by reference' : 'Payments, newest first', rows, customers)}
+${rows.length === 0 ? !view.isPartial && html`<div class="card empty"><p><strong>${isFiltered ? 'No payment matches the filters.' : 'There is no payment yet.'}</strong></p></div>` : renderPaymentTable(filters['reference'] ? 'Payments, by reference' : 'Payments, newest first', rows, customers)}
 ${renderPartialHint(view.isPartial, rows.length)}
 ${renderPager(PATH, filters, view.list, view.next)}`
   return renderPage(frame, { title: 'Payments', section: '/settings/customers', main })

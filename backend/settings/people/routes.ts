@@ -74,9 +74,9 @@ export const peoplePages: readonly SessionPage[] = [
       const { fields, session, actionContext } = request
       const { baseUrl, invitationCodes } = deps
       const id = createId('ivt')
-      // The code of a mailed invitation is derived from the invitation's id: only the hash of the code is stored, so
-      // the code is derived again when the mail is sent. If `invitationCodes` is undefined, the invitation is not
-      // mailed, and the Admin sends the link.
+      // The code of a mailed invitation is derived from the invitation's id with a secret key: only the hash of the
+      // code is stored, so the code is derived again when the mail is sent. If `invitationCodes` is undefined, the
+      // invitation is not mailed, and the Admin sends the link.
       const code = invitationCodes?.codeOf(id) ?? createToken()
       const isMailed = invitationCodes !== undefined
       const input = {

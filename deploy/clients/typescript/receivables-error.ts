@@ -3,8 +3,10 @@ import type { components } from './schema.ts'
 type Problem = components['schemas']['Problem']
 
 /**
- * The service or a proxy rejected the request. The client does not repeat it, because a retry does not help, all
- * attempts failed, or `Retry-After` is longer than `waitMaxMs`.
+ * `GET` and `POST` throw this error if a proxy has responded with an error; if the service has, they resolve with
+ * `error`. `listAll` throws it in both cases. The client does not repeat the request, because a retry does not help,
+ * all attempts failed, or `Retry-After` is longer than `waitMaxMs`. After 500, 502 and 504, a write may have been
+ * recorded.
  */
 export class ReceivablesError extends Error {
   override readonly name = 'ReceivablesError'

@@ -451,6 +451,39 @@ t.test(
   },
 )
 
+// Regression: such a page said that no payment matches the filters, although its link “Next” led to matches.
+t.test(
+  'a page for which only a part of the payments was searched does not say that none matches',
+  async (t) => {
+    const { ada, backend, createInvoice, createDebtor, pay } = await startWithLists(t)
+    const invoice = await createInvoice(await createDebtor('Globex'), 'A-1', '2026-01-31', 10_000)
+    const { id } = await pay(invoice, 900)
+    const payment = await backend.database.read
+      .selectFrom('payments')
+      .selectAll()
+      .where('id', '=', id)
+      .executeTakeFirstOrThrow()
+    // Ids that follow the id of the payment, so the payment with 9.00 is the last in the list.
+    const copies = Array.from({ length: 5_100 }, (_, n) => ({
+      ...{ ...payment, id: `pay_7ZZZZZZZZZZZZZZZZZZZZZ${10_000 + n}`, amount: 1 },
+      ...{ external_id: null, idempotency_key: null },
+    }))
+    for (let at = 0; at < copies.length; at += 300) {
+      await backend.database.transaction(async (tx) => {
+        await tx
+          .insertInto('payments')
+          .values(copies.slice(at, at + 300))
+          .execute()
+      })
+    }
+    const first = (await ada.page('/settings/payments?amount_min=5')).text
+    t.notMatch(first, containing('No payment matches the filters.'))
+    matches(t, first, containing('0 matches among the rows searched for this page.'))
+    const next = /href="([^"]+)"[^>]*>Next/.exec(first)?.[1]?.replaceAll('&amp;', '&')
+    matches(t, (await ada.page(next ?? '')).text, containing(id))
+  },
+)
+
 // Regression: without any filter, both logs said that nothing matches the filters.
 t.test('an empty log says whether it has no entries, or none that match the filters', async (t) => {
   const { ada } = await startWithLists(t)
