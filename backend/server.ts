@@ -125,7 +125,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
     const degraded = [
       ...describeFaults(database),
       ...(mailError === undefined ? [] : [`mail: ${mailError}`]),
-      ...(connectionLimit.isReached() ? ['connections of gateways are refused'] : []),
+      ...(connectionLimit.wasReachedRecently() ? ['connections of gateways are refused'] : []),
     ]
     if (draining) return { unready: ['draining'], degraded }
     const probe = database.read.selectFrom('accounts').select('id').limit(1).execute()

@@ -25,7 +25,7 @@ export function parseQuery<S extends QuerySchema>(
   for (const { name, text } of parameters) {
     const valueCheck = Object.hasOwn(schema, name) ? schema[name] : undefined
     if (valueCheck === undefined) throw unknownParameter(name)
-    if (Object.hasOwn(values, name)) throw invalidParameter(name, 'can be sent only once')
+    if (Object.hasOwn(values, name)) throw invalidParameter(name, 'must not appear more than once')
     const value = check(valueCheck, text)
     if (value instanceof Rejection) throw invalidParameter(name, value.detail)
     values[name] = value

@@ -1,6 +1,6 @@
 /**
  * Reads the names of the tables and their columns from the catalog of an SQLite database, for code that processes every
- * table, such as the copy of a database. The catalog of PostgreSQL is more complex; its tables are the same.
+ * table, such as the copy of a database. A PostgreSQL database has the same tables, but a more complex catalog.
  */
 import { type Kysely, sql } from 'kysely'
 

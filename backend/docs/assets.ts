@@ -10,7 +10,7 @@ export interface Asset {
   /** The media type. */
   readonly type: string
   readonly content: Uint8Array
-  /** The content, compressed with gzip to about a fifth. */
+  /** The content, compressed with gzip. */
   readonly zipped: Uint8Array
   /** A digest of the content, for the path of an immutable asset and for `ETag`. */
   readonly version: string

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** Reads a stylesheet, preceded by the rules that Settings and the documentation share. */
+/** Returns the rules that Settings and the documentation share, followed by the stylesheet in `file`. */
 export function readStylesheet(file: URL): Buffer {
   const base = readFileSync(new URL('./assets/base.css', import.meta.url))
   return Buffer.concat([base, Buffer.from('\n'), readFileSync(file)])

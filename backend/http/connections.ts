@@ -17,7 +17,7 @@ const REPORTED_MS = 10_000
 
 export interface ConnectionLimit {
   /** Whether connections were refused recently. */
-  isReached(): boolean
+  wasReachedRecently(): boolean
 }
 
 export function limitConnections(listener: Server, log: Logger): ConnectionLimit {
@@ -33,5 +33,5 @@ export function limitConnections(listener: Server, log: Logger): ConnectionLimit
       'connections of gateways are refused: raise the limit on open files',
     )
   })
-  return { isReached: () => performance.now() - refusedAt < REPORTED_MS }
+  return { wasReachedRecently: () => performance.now() - refusedAt < REPORTED_MS }
 }

@@ -2,7 +2,7 @@
 import { chmod, lstat, unlink } from 'node:fs/promises'
 import { connect } from 'node:net'
 
-/** The backend's user and group may connect: the user of a gateway must be in that group. */
+/** Only the backend's user and group may connect, so a gateway must run with the same user or group. */
 const SOCKET_MODE = 0o660
 
 /**

@@ -21,8 +21,8 @@ export interface InvoiceEdit {
 
 /**
  * If a value changes, cancels the waiting reminders about the invoice, and plans new ones about all invoices of the
- * cancelled reminders. Throws `not_found`, `invoice_state_conflict`, and `validation_failed` if the due date is before
- * the issue date.
+ * cancelled reminders. Throws `not_found`, `invoice_state_conflict` and, if the due date is before the issue date,
+ * `validation_failed`.
  */
 export async function editInvoice(
   tx: Transaction,

@@ -15,6 +15,7 @@ export function jsonRows(
   const values = sql.join(columns.map((column) => sql.ref(`found.${column}`)))
   return isPostgres(reader)
     ? sql`(select coalesce(json_agg(json_build_array(${values})), '[]')::text from (${query}) as found)`
-    : // Without the concatenation, the reader, which reads pages as JSON, would return the array instead of the text.
+    : // `sqlite/readers.ts` reads each row as a JSON array. The concatenation makes this value an ordinary text;
+      // otherwise, it would become an array inside the array.
       sql`((select json_group_array(json_array(${values})) from (${query}) as found) || '')`
 }

@@ -9,7 +9,7 @@ export interface SmtpAddress {
    * Whether TLS is implicit. Otherwise STARTTLS is used if the server offers it, and required if there is a login and
    * the server is on another machine.
    */
-  readonly isSecure: boolean
+  readonly isTlsImplicit: boolean
   readonly login: { readonly user: string; readonly pass: string } | undefined
   /** Whether the server is on this machine. Its certificate is then not verified. */
   readonly isLocal: boolean
@@ -33,12 +33,12 @@ export function parseSmtpUrl(text: string): SmtpAddress {
     throw new Error('must have both a user and a password, or neither')
   }
   if (hasPortZero(url)) throw new Error(PORT_ZERO)
-  const isSecure = url.protocol === 'smtps:'
+  const isTlsImplicit = url.protocol === 'smtps:'
   const host = hostOf(url)
   return {
     host,
-    port: url.port === '' ? (isSecure ? 465 : 587) : Number(url.port),
-    isSecure,
+    port: url.port === '' ? (isTlsImplicit ? 465 : 587) : Number(url.port),
+    isTlsImplicit,
     login:
       url.username === '' ? undefined : { user: decode(url.username), pass: decode(url.password) },
     isLocal: /^(?:localhost|127(?:\.\d+){3}|::1)$/.test(host),

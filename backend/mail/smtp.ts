@@ -100,7 +100,7 @@ function connectionTo(
     name: clientName,
     host: server.host,
     port: server.port,
-    secure: server.isSecure,
+    secure: server.isTlsImplicit,
     // A password is never sent over the network without TLS.
     requireTLS: server.login !== undefined && !server.isLocal,
     tls: { rejectUnauthorized: !server.isLocal, minVersion: 'TLSv1.2' },

@@ -7,8 +7,8 @@ type WaitingReminder = Pick<MessageRow, 'id' | 'account_id' | 'debtor_id'>
 
 /**
  * Returns the first time, from `now` on, at which the debtor's send window and the daily cap allow the message;
- * undefined if every day is a holiday. A safety rail can still block the message, or another reminder to the debtor can
- * be sent first.
+ * undefined if there is no business day within ten years. A safety rail can still block the message, or another
+ * reminder to the debtor can be sent first.
  */
 export async function earliestSendingTime(
   reader: Reader,

@@ -69,8 +69,8 @@ export async function notifyOfAddedFactor(
 }
 
 /**
- * Notifies the user, and also the other Admins if the password alone is now enough to log in. Must be called after the
- * removal, with the row as it is then: a `user` with `totp_enabled_at` still counts as having the app.
+ * Notifies the user. If the password alone is now enough to log in, other Admins are notified too. Must be called after
+ * the removal, and `user` must be the new row: a row with `totp_enabled_at` counts as having the app.
  */
 export async function notifyOfRemovedFactor(
   tx: Transaction,
@@ -82,7 +82,6 @@ export async function notifyOfRemovedFactor(
   if (await hasSecondFactor(tx, user)) return
   const { account_id: accountId, email, id: subjectId } = user
   const detail = { email, by: noticeActorOf(actionContext) }
-  // This notice goes to the other Admins: see `second_factor.removed` in `notices.ts`.
   await recordNotice(
     tx,
     { accountId, kind: 'second_factor.removed', subjectId, detail },

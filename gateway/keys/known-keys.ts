@@ -15,7 +15,7 @@ export class KnownKeyLookUps {
     this.#lookUpMany = lookUpMany
   }
 
-  /** Rejects if the request to the backend that contains this look-up fails, with the error of this request. */
+  /** If the request that contains this look-up fails, rejects with the error of the request. */
   lookUp(digest: string): Promise<LookUpResult> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) setImmediate(() => this.#send())

@@ -62,7 +62,7 @@ class Exchange implements InternalExchange, ResponseHandler {
   }
 
   onData(part: Buffer): void {
-    // The connection reuses the memory of `part` for the data that it receives next.
+    // `part` is copied, because all connections share one read buffer.
     this.#parts.push(Buffer.from(part))
     this.#bytes += part.length
     if (this.#bytes > RESPONSE_BYTES_MAX) this.abort(new Error('the response is too large'))

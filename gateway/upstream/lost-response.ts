@@ -3,7 +3,7 @@ import type { UpstreamRequest } from './attempt.ts'
 
 type SentRequest = Pick<UpstreamRequest, 'method' | 'idempotent'>
 
-/** Returns the problem of a call whose response is lost. `reason` is a sentence, after which the client is advised. */
+/** Returns the problem of a call whose response is lost. Its detail is the sentence `reason`, followed by advice. */
 export function lostResponse(
   code: 'bad_gateway' | 'gateway_timeout',
   reason: string,

@@ -16,9 +16,9 @@ import { type IncomingMoney, readCover } from '../../on-account/cover.ts'
 import { readFacts } from './facts.ts'
 
 /**
- * Cancels each unsent reminder about an invoice that is covered by more money on account now than when the reminder was
- * planned. Reminders that are being sent cannot be cancelled, and are returned as in flight. `incoming` is money that
- * is about to be recorded on account. `detail` is the reason that the message log shows.
+ * Cancels each waiting reminder about an invoice that is covered by more money on account now than when the reminder
+ * was planned. A reminder that is already being sent is not cancelled, but returned as in flight. `incoming` is money
+ * that is about to be recorded on account. `detail` is the reason that the message log shows.
  */
 export async function stopRemindersCoveredByMoneyOnAccount(
   tx: Transaction,

@@ -37,7 +37,7 @@ import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/payments'
 
-/** A payment with what its form shows, and with the debtor and the time that the preview needs (`PreviewContext`). */
+/** A payment, and the other data that its form and its preview show. */
 interface LoadedPayment extends PreviewContext {
   readonly payment: PaymentRow
   /** The ids of the invoices to which part of the payment is already allocated. */
@@ -77,7 +77,8 @@ const action: MoneyAction<LoadedPayment, AllocateInput, Reallocated> = {
   load: loadPayment,
   defaults({ payment, invoices }) {
     const moneyOnAccount = { amount: payment.unapplied_amount }
-    // The second argument is empty, because no part of the money on account is allocated to an invoice yet.
+    // The second argument, the shares that invoices already have of this money, is empty: money on account is not
+    // allocated.
     const proposed = applyOldestFirst(moneyOnAccount, [], invoices)
     return allocationDefaults(
       invoices,

@@ -17,7 +17,7 @@ export interface LoadedDebtor extends PreviewContext {
   readonly currency: string
   /** The currencies in which the debtor owes something. */
   readonly currencies: readonly string[]
-  /** The invoices in this currency to which the payment can be allocated. */
+  /** The invoices in `currency` to which the payment can be allocated. */
   readonly invoices: readonly InvoiceRowWithOptionalLines[]
   /** The invoice from whose page the form was opened; undefined if another page opened the form. */
   readonly invoice: InvoiceRow | undefined
