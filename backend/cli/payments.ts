@@ -22,7 +22,7 @@ export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments allocate',
     summary:
-      'Allocate the money of a payment that is still on account to invoices of the same customer. The invoices must be open or written off.',
+      'Allocate a payment’s money on account to invoices of the same customer and currency. The invoices must be open or written off.',
     arguments: ['ID'],
     options: {
       to: {

@@ -105,7 +105,7 @@ export const reminderCommands: readonly Command[] = [
           debtor_name: debtorName,
           body: message.body,
           expires_at: expiresAt,
-          // As in Settings, where a decision repeats this value, so that it applies only to this content.
+          // The JSON of Settings has the same member: there, a decision repeats it, and applies only to this content.
           seen: contentDigest,
         })),
         text:
@@ -119,7 +119,7 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders approve',
     summary:
-      'Approve a firm or final reminder: it is sent immediately, or when the customer’s business hours begin.',
+      'Approve a firm or final reminder. It is sent immediately, when the customer’s business hours begin or, if another reminder was already sent today, on the next business day.',
     arguments: ['MESSAGE_ID'],
     options: {},
     run: ({ MESSAGE_ID }, context) => decide(context, MESSAGE_ID, { approve: true }),

@@ -37,7 +37,7 @@ export class Listeners {
     }
   }
 
-  /** Call this after a lost connection: announcements of other backends may have been missed. */
+  /** Call this after connecting to PostgreSQL: earlier announcements of other backends may have been missed. */
   callAll(): void {
     this.call(this.#listeners.keys())
   }

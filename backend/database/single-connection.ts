@@ -1,6 +1,6 @@
 /**
- * Runs Kysely over one `DatabaseConnection`, for both engines. Our implementations of this interface may distribute
- * statements over the connections of a pool.
+ * Runs Kysely over one `DatabaseConnection`, for both engines. Some implementations of this interface, such as
+ * `SqliteReaders`, distribute statements over the connections of a pool.
  */
 import { type DatabaseConnection, type Dialect, type Driver, Kysely } from 'kysely'
 import { setDirectConnection } from './prepared.ts'

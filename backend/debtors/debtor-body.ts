@@ -28,7 +28,7 @@ export interface DebtorBody {
   readonly metadata?: Record<string, string>
 }
 
-/** A form may send empty parts; `newAddress` converts them to null. */
+/** An empty part is allowed; `newAddress` converts it to null. */
 const addressPart = optional(text({ max: 200, min: 0 }))
 
 export const debtorBody = object<DebtorBody>({

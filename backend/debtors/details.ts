@@ -1,6 +1,7 @@
 /**
  * Edits the name and the contact details of a debtor. If the old e-mail address is suppressed, the debtor remains
- * unreachable with a new address until an Admin or an operator clears the suppression.
+ * unreachable with a new address until an Admin or an operator confirms that the new address works
+ * (`clearSuppression`).
  */
 import type { FieldError } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'

@@ -1,4 +1,4 @@
-/** Creates what the pages of Settings need for webhooks, and the delivery worker. */
+/** Creates the delivery worker, and the services with which the pages of Settings manage webhooks. */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 import type { AttemptDeps } from './attempt.ts'
@@ -16,7 +16,9 @@ export interface Webhooks {
   readonly services: WebhookServices
   /** Starts the worker that delivers events. */
   start(): void
-  /** Starts no more attempts. Waits a few seconds for those in progress, then aborts them and releases their leases. */
+  /**
+   * Starts no more attempts. Waits a few seconds for attempts in progress, then aborts them and releases their leases.
+   */
   drain(): Promise<void>
 }
 

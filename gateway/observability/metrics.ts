@@ -122,7 +122,7 @@ export function registerMetrics(metrics: Metrics, components: GatewayComponents)
 function registerBudgetMetrics(metrics: Metrics, budget: Budget): void {
   metrics.gauge(
     'receivables_gateway_client_memory_bytes',
-    'Memory for requests in progress and for responses that clients have not received yet, of calls whose API key is cached (known) and of all others (unknown).',
+    'Memory for requests in progress and for responses that clients have not received yet. Calls whose API key is cached are counted as known, all other calls as unknown.',
     () => [
       ['known', budget.bytesOf('known')],
       ['unknown', budget.bytesOf('unknown')],

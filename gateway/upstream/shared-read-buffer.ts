@@ -1,5 +1,5 @@
 /**
- * One buffer that all connections to backends read into, one after another. Allocating a buffer for each
+ * One buffer that the connections of all pools (`pool.ts`) read into, one after another. Allocating a buffer for each
  * read, as streams do, costs more than the reading itself.
  */
 import type { OnReadOpts, Socket } from 'node:net'

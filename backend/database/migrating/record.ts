@@ -1,6 +1,6 @@
 /**
- * Records the applied steps in the database's table `schema_migrations`. A step is recorded in the transaction
- * that runs it or, if it runs outside of a transaction, right after it.
+ * Records the applied steps of migrations in the table `schema_migrations`. A step is recorded in the transaction that
+ * runs it or, if it runs outside of a transaction, right after it.
  */
 import { type Kysely, sql } from 'kysely'
 import type { MigrationTarget } from './target.ts'

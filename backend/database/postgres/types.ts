@@ -5,7 +5,7 @@ import { BadValue } from './errors.ts'
 export const INT8 = 20
 const NUMERIC = 1700
 
-/** Parses int8, and numeric, which is the type of a sum of int8, as numbers. By default, `pg` returns both as text. */
+/** Parses int8 and numeric (the type of a sum of int8) as numbers. By default, `pg` returns both as text. */
 export const TYPES = {
   getTypeParser(oid: number, format?: 'text' | 'binary') {
     return oid === INT8 || oid === NUMERIC ? parseWhole : pg.types.getTypeParser(oid, format)

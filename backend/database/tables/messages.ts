@@ -2,7 +2,7 @@
 import { allColumns } from './all-columns.ts'
 import type { Bit } from './bit.ts'
 
-/** The stages of reminders, in the order in which they are sent. */
+/** The stages of reminders about past-due invoices, in the order in which they are sent. */
 export const REMINDER_STAGES = ['friendly', 'reminder', 'firm', 'final'] as const
 
 export type ReminderStage = (typeof REMINDER_STAGES)[number]
@@ -28,6 +28,7 @@ export interface MessageRow {
   channel: 'email' | 'sms' | 'letter' | 'call'
   direction: 'outbound' | 'inbound'
   kind: 'reminder' | 'invoice_copy' | 'receipt' | 'statement' | 'reply'
+  /** Null for a courtesy reminder, and for a message that is not a reminder. */
   stage: ReminderStage | null
   /** `sending` (leased to a worker) is shown to clients as `queued`. */
   status: MessageStatus
@@ -45,7 +46,10 @@ export interface MessageRow {
   recipient: string | null
   subject: string | null
   body: string | null
-  /** The sum that the message demands. The sum and `currency` are null if the invoices have several currencies. */
+  /**
+   * The sum that the message demands. The sum and `currency` are null if the invoices have several currencies, and for
+   * replies.
+   */
   amount_due: number | null
   currency: string | null
   /** The number of days past due of the invoice that has been past due for longest. */

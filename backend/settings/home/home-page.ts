@@ -226,9 +226,9 @@ function renderAges({ currency, ages }: DueByAge, today: string): Html {
 const weekdayOf = calendarDateFormat('en-GB', { weekday: 'short' })
 const dayAndMonth = calendarDateFormat('en-GB', { day: 'numeric', month: 'short' })
 
-/** While an invoice is paused, only the calendar computes when its reminders continue. */
+/** Only the calendar computes when the reminders of paused customers and invoices continue. */
 const NOT_COUNTED =
-  'Customers and invoices that are paused now are not counted, even if the pause ends on one of these days: the calendar shows them.'
+  'Customers and invoices that are paused now are not counted, even if the pause ends on one of these days. The calendar shows their reminders.'
 
 function renderWeek({ reminders, oldInvoices, today }: Overview): Html {
   const largest = Math.max(...reminders.days.map(({ debtors }) => debtors), 1)

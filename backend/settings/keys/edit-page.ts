@@ -22,7 +22,9 @@ export interface EditView extends ExpiryAndAddresses {
   readonly row: ApiKeyRow
   /** The name that was entered, or the stored name if the form is shown for the first time. */
   readonly name: string
-  /** The stored values when the form is rendered. A field that comes back with its stored value counts as not sent. */
+  /**
+   * The stored values when the form is rendered. A field that is submitted with its stored value counts as not sent.
+   */
   readonly stored: InitialValues
 }
 

@@ -52,7 +52,7 @@ ${renderFieldFaults(problem, 'new_password')}
 <section class="card" aria-labelledby="notices-title">
 <div class="heading"><h2 id="notices-title">Notices by mail</h2>
 <a class="button" href="/settings/notices">${user.role === 'admin' ? 'Choose' : 'View'}<span class="unseen"> notices by mail</span></a></div>
-<p>${user.role === 'admin' ? 'Choose which notices about keys, webhooks and replies from customers you receive. Notices about security are always mailed.' : 'You receive mail about your own login only.'}</p>
+<p>${user.role === 'admin' ? 'Choose which notices you receive about keys, webhooks and replies from customers. Notices about security are always mailed.' : 'You receive mail about your own login only.'}</p>
 </section>
 ${renderSessions(frame, details)}`
   return renderPage(frame, { title: 'Your login', section: '/settings/login-details', main })

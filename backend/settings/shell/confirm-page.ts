@@ -8,7 +8,7 @@ import { renderCommonHiddenFields, renderFaultSummary, renderPage } from './layo
 import type { Frame } from './response.ts'
 
 export interface Confirmation {
-  /** The question, e.g. `Archive Café Zoë?`. */
+  /** The heading, e.g. `Archive Café Zoë?`. */
   readonly title: string
   /** The path of the section's entry in the navigation. */
   readonly section: string

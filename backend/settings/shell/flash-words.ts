@@ -53,7 +53,7 @@ const WORDS = {
     'Reminders resumed. Reminders that were waiting at the time of the stop are not sent.',
   schedule_changed:
     'Schedule changed. Changed stages apply only to reminders that are scheduled from now on.',
-  payment_details_changed: 'Saved. Reminders in this currency say how to pay from now on.',
+  payment_details_changed: 'Saved. From now on, reminders in this currency say how to pay.',
   wording_changed: 'Saved. Reminders that wait for approval are rewritten.',
   sender_changed: 'Saved. Reminders that wait for approval are rewritten.',
   logo_removed: 'Logo removed. Reminders show your name instead.',

@@ -16,7 +16,7 @@ export interface ReceivablesOptions extends RetryOptions {
  * another error if the request is aborted or its outcome is unknown.
  */
 export interface ReceivablesClient extends Pick<Client<paths>, 'GET' | 'POST'> {
-  /** Reads every page of a list. Throws a `ReceivablesError` if the service rejects a request for a page. */
+  /** Reads every page of a list. Throws a `ReceivablesError` if the service or a proxy rejects a request. */
   readonly listAll: ListReader
 }
 

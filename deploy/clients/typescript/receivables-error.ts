@@ -3,10 +3,9 @@ import type { components } from './schema.ts'
 type Problem = components['schemas']['Problem']
 
 /**
- * `GET` and `POST` throw this error if a proxy has responded with an error; if the service has, they resolve with
- * `error`. `listAll` throws it in both cases. The client does not repeat the request, because a retry does not help,
- * all attempts failed, or `Retry-After` is longer than `waitMaxMs`. After 500, 502 and 504, a write may have been
- * recorded.
+ * The last attempt of a request got an error response. `GET` and `POST` throw this error only if the response comes
+ * from a proxy: if it comes from the service, they resolve with `error`. `listAll` throws this error in both cases.
+ * After 500, 502 and 504, a write may have been recorded.
  */
 export class ReceivablesError extends Error {
   override readonly name = 'ReceivablesError'
