@@ -75,9 +75,9 @@ const JSON_RANGES: readonly string[] = [
 ]
 
 /**
- * RFC 9110, section 12.5.1: without the header, everything is accepted. An empty header counts as absent. Otherwise, the
- * most specific range that matches JSON decides: a weight of 0 rejects JSON. `application/problem+json`, the media type
- * of problems, counts as JSON, so a client that accepts only this type is not rejected.
+ * RFC 9110, section 12.5.1: without the header, everything is accepted. An empty header counts as absent. Otherwise,
+ * the most specific range that matches JSON decides: a weight of 0 rejects JSON. `application/problem+json`, the media
+ * type of problems, counts as JSON, so a client that accepts only this type is not rejected.
  */
 function acceptsJson(accept: string | undefined): boolean {
   if (accept === undefined || accept === '' || JSON_RANGES.includes(accept)) return true

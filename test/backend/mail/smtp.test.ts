@@ -321,7 +321,7 @@ t.test('SMTP_URL is parsed or rejected, and no error contains its password', asy
   matches(t, parseSmtpUrl('smtps://u:p%40ss@mx.acme.nl'), {
     host: 'mx.acme.nl',
     port: 465,
-    isSecure: true,
+    isTlsImplicit: true,
     login: { user: 'u', pass: 'p@ss' },
     isLocal: false,
   })
