@@ -53,7 +53,7 @@ export const GATEWAY_SETTINGS = {
     { min: 10, max: 5_000, fallback: '250' },
   ),
   GATEWAY_CONNECTIONS: integer(
-    'The maximum number of client connections of each worker. When it is reached, the gateway closes idle connections to accept a new one; if none is idle, it refuses the new one. The maximum is lower if the process may open fewer files.',
+    'The maximum number of client connections of each worker. When it is reached, the gateway closes idle connections of the clients that have the most, to accept a new one; if it can close none, it refuses the new one. The maximum is lower if the process may open fewer files.',
     { min: 10, max: 1_000_000, fallback: '5000' },
   ),
   GATEWAY_CONNECTIONS_PER_CLIENT: integer(

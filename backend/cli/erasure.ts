@@ -39,7 +39,7 @@ export const erasureCommands: readonly Command[] = [
       const rows = Object.entries(erased)
         .map(([table, count]) => `${count} in ${table}`)
         .join(', ')
-      const firstOutcome = `is erased${rows && `, with rows in other tables: ${rows}`}.`
+      const firstOutcome = `is erased.${rows && ` Personal data was also erased from rows of other tables: ${rows}.`}`
       const repeatedErasure =
         rows === '' ? 'There was nothing more to erase.' : `This run also erased rows: ${rows}.`
       const outcome = wasErasedBefore

@@ -87,7 +87,7 @@ ${
 }`
 }
 
-/** Renders a request for each example of the body, or one request if there is no example, in each language. */
+/** Renders a request for each example of the body, or one request without examples. Each is shown in all languages. */
 function renderRequests(operation: DocumentedOperation, baseUrl: string): Html {
   const examples = operation.body?.examples ?? []
   const [first, ...others] = examples

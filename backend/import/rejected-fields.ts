@@ -5,7 +5,7 @@
 import type { ColumnHeaders, FieldName } from './columns.ts'
 import { type LedgerCustomer, shown } from './ledger.ts'
 
-/** The fields of the file whose values a body contains, by the name of its member (see bodies.ts). */
+/** For each member of a body, the field of the file from which its value comes (see bodies.ts). */
 export type MemberFields = Readonly<Record<string, FieldName>>
 
 export function customerFields({ name }: Pick<LedgerCustomer, 'name'>): MemberFields {

@@ -50,8 +50,8 @@ export async function deleteRecoveryCodes(tx: Transaction, userId: string): Prom
 
 /**
  * Hashes the code as a person types it, with or without hyphens. Text processors replace hyphens with other
- * characters, so everything but hexadecimal digits is ignored. NFKC converts digits of full width, which some keyboards
- * type. A fast hash suffices for 80 random bits.
+ * characters, so all characters except hexadecimal digits are ignored. NFKC converts digits of full width, which some
+ * keyboards type. A fast hash suffices for 80 random bits.
  */
 function recoveryHash(code: string): string {
   return hashToken(

@@ -34,7 +34,7 @@ export function renderChunkSize(bytes: number): string {
   return `${bytes.toString(16)}\r\n`
 }
 
-/** Writes a head or the size of a chunk, both in Latin-1, and the body or chunk after it. */
+/** Writes a head (or the size of a chunk) as Latin-1, and then the body (or the chunk). */
 export function writeMessage(socket: Socket, head: string, body: Buffer): void {
   if (body.length <= JOINED_BYTES_MAX) {
     socket.write(body.length === 0 ? head : head + body.toString('latin1'), 'latin1')

@@ -39,7 +39,7 @@ export const pastImportCommands: readonly Command[] = [
   defineCommand({
     name: 'imports take-back',
     summary:
-      'Take an import back: reverse its payments, void its invoices and archive its customers, except records that have been changed or used since. Afterwards, a corrected version of the file can be imported: the numbers and ids are free again.',
+      'Take an import back: reverse its payments, void its invoices and archive its customers, except records that have been changed or used since. Afterwards, a corrected version of the file can be imported: its numbers and external_ids can be used again.',
     arguments: ['ID'],
     options: {
       'dry-run': {

@@ -129,7 +129,7 @@ export const secondFactorPages: readonly SessionPage[] = [
   },
 ]
 
-/** Rejects all texts but `yes` and `no`: a typing error must not turn the requirement off. */
+/** Rejects any text other than `yes` and `no`: a typing error must not turn the requirement off. */
 function isYes(text: string): boolean {
   if (text === 'yes' || text === 'no') return text === 'yes'
   return rejectField('required', 'required must be yes or no.', 'invalid_enum')

@@ -99,7 +99,7 @@ export function renderDeliveryPage(
   const { delivery, attempts, body } = detail
   const { timezone } = session.account
   const isAdmin = session.user.role === 'admin'
-  // A deleted endpoint is also disabled.
+  // The status of a deleted endpoint is `disabled`, too.
   const canRedeliver = isAdmin && endpoint.status !== 'disabled'
   const event: unknown = JSON.parse(body)
   const main = html`<p class="back"><a href="${PATH}?endpoint_id=${endpoint.id}">Delivery log</a></p>
