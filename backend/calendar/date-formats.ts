@@ -1,6 +1,6 @@
 /**
- * Formats for dates, by time zone. They are cached: creating a format takes 50 µs and tens of kilobytes outside of
- * V8's heap, which are released only with the next full garbage collection; using it takes 1 µs.
+ * Formats for dates, by time zone. They are cached, because creating a format takes 50 µs, and using a format 1 µs.
+ * A format also takes tens of kilobytes outside of V8's heap, which only a full garbage collection releases.
  */
 import { LRUCache } from 'lru-cache'
 import { Problem } from '../../shared/contract/problem.ts'

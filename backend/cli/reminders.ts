@@ -119,7 +119,7 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders approve',
     summary:
-      'Approve a firm or final reminder. It is sent immediately, when the customer’s business hours begin or, if another reminder was already sent today, on the next business day.',
+      'Approve a firm or final reminder. It is sent as soon as the customer’s business hours allow or, if another reminder was already sent today, on the next business day.',
     arguments: ['MESSAGE_ID'],
     options: {},
     run: ({ MESSAGE_ID }, context) => decide(context, MESSAGE_ID, { approve: true }),

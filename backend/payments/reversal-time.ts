@@ -1,13 +1,9 @@
-/**
- * When a payment was reversed. The audit log has this time: `updated_at` may be later, because an erasure changes the
- * payment.
- */
 import { listActionsOn } from '../accounts/audit.ts'
 import type { PaymentRow, Reader } from '../database/tables.ts'
 
 /**
- * Returns the time of the last action on a reversed payment, which is its reversal. Returns `updated_at` if the audit
- * log contains no action on the payment.
+ * Returns when a reversed payment was reversed: the time of the last action on the payment in the audit log. If the log
+ * contains none, returns `updated_at`, which is later than the reversal if personal data in the payment was erased.
  */
 export async function readReversalTime(
   reader: Reader,

@@ -1,7 +1,7 @@
 /**
- * Deletes the plans of messages (rows of `reminders`) 90 days after planning, unless a send check is still scheduled.
- * After 90 days, mail servers have normally reported all outcomes. The message itself is kept, and so are its
- * history and the stages that it has used for its invoices (`taken_stages`).
+ * Deletes the rows of `reminders` (the plans of messages) 90 days after planning, unless the message is still to be
+ * processed (`run_at`). After 90 days, mail servers have normally reported all outcomes. The message itself is kept,
+ * and so are its history and the stages that it has used for its invoices (`taken_stages`).
  */
 
 import {

@@ -52,8 +52,8 @@ export async function consumeChallenge(
 }
 
 /**
- * Returns the challenge that the passkey is said to have signed; an empty text if the data cannot be parsed. The
- * signature still has to be verified.
+ * Returns the challenge in `clientDataJSON`, whose signature the caller must still verify; an empty text if the JSON
+ * cannot be parsed.
  */
 export function challengeIn(clientDataJSON: string): string {
   try {

@@ -28,8 +28,8 @@ export interface WebhooksOptions extends SenderOptions {
   /** Keys for the endpoints' secrets, 32 bytes each. The first key encrypts; all keys can decrypt. */
   readonly boxKeys: readonly Buffer[]
   /**
-   * Whether no other backend delivers webhooks from this database. Leases that exist at the start then belong to a
-   * process that was killed, and are released at once.
+   * Whether this is the only backend that delivers webhooks from this database. If it is, leases that exist at the
+   * start belong to a process that was killed, and are released at once.
    */
   readonly isOnlyBackend: boolean
   readonly clock: () => Date

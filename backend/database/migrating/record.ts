@@ -8,7 +8,10 @@ import type { MigrationTarget } from './target.ts'
 export interface MigrationRecord {
   readonly name: string
   readonly stepsDone: number
-  /** The key of the last row that the current backfill has processed; null before its first batch, and if none runs. */
+  /**
+   * The key of the last row that the current backfill has processed; null before its first batch, and if no backfill
+   * runs.
+   */
   readonly position: string | null
   /** See `Migration.requires`. */
   readonly requires: string | null

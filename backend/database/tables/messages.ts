@@ -52,7 +52,10 @@ export interface MessageRow {
    */
   amount_due: number | null
   currency: string | null
-  /** The number of days past due of the invoice that has been past due for longest. */
+  /**
+   * How many days past due the oldest due date of the invoices was when the text was written, or at planning if no text
+   * is written yet. Null for replies.
+   */
   days_past_due: number | null
   provider_message_id: string | null
   delivered_at: string | null

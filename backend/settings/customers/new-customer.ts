@@ -105,8 +105,8 @@ const CREATION: OnceOptions = {
 }
 
 /**
- * Returns the body of the equivalent API call. Empty fields are omitted. Payment terms that are not a number become -1,
- * which the validation of the body rejects.
+ * Returns the body of the equivalent API call. Empty fields are omitted. Payment terms that are not a whole number
+ * become -1, which the validation of the body rejects.
  */
 function bodyOf(fields: Fields): JsonObject {
   const isAddress = (name: string) => ADDRESS_PARTS.some((part) => part === name)
