@@ -87,7 +87,7 @@ ${
 }`
 }
 
-/** Renders a request for each example of the body, or one request without examples. Each is shown in all languages. */
+/** Renders a request for each example of the body; if there is none, one request. Each is shown in all languages. */
 function renderRequests(operation: DocumentedOperation, baseUrl: string): Html {
   const examples = operation.body?.examples ?? []
   const [first, ...others] = examples

@@ -3,7 +3,7 @@ import type { UpstreamRequest } from './attempt.ts'
 
 type SentRequest = Pick<UpstreamRequest, 'method' | 'idempotent'>
 
-/** Returns the problem of a call whose response is lost. Its detail is the sentence `reason`, followed by advice. */
+/** Returns the problem of a call whose response is lost. The detail is `reason`, a sentence, followed by advice. */
 export function lostResponse(
   code: 'bad_gateway' | 'gateway_timeout',
   reason: string,
@@ -17,5 +17,5 @@ function adviceFor({ method, idempotent }: SentRequest): string {
   if (method === 'GET' || method === 'HEAD') return 'Try again in a second.'
   return idempotent
     ? 'Whether the request was carried out is unknown; retry with the same Idempotency-Key.'
-    : 'Whether the request was carried out is unknown; check this before a retry, because it had no Idempotency-Key.'
+    : 'Whether the request was carried out is unknown. Check this before you retry: the request had no Idempotency-Key, so it may be carried out twice.'
 }
