@@ -9,8 +9,8 @@ import type { MessageStatus } from '../database/tables.ts'
 import { REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
 
 /**
- * Reschedules the messages to one debtor or all debtors that await approval. The send check then writes their texts
- * again, or cancels or suppresses them.
+ * Reschedules the messages that await approval: those to the debtor `debtorId` or, without it, all of the account. The
+ * send check then writes their texts again, or cancels or suppresses them.
  */
 export function rescheduleUnapprovedMessages(
   tx: Transaction,
@@ -22,8 +22,8 @@ export function rescheduleUnapprovedMessages(
 }
 
 /**
- * Reschedules the messages to one debtor or all debtors that need no further decision and wait for their time. The
- * send check then decides again, by the current settings and data, whether and when they are sent.
+ * Reschedules the messages that need no further decision and wait for their time: those to the debtor `debtorId` or,
+ * without it, all of the account. The send check then decides again whether and when they are sent.
  */
 export function rescheduleMessagesReadyToSend(
   tx: Transaction,

@@ -53,8 +53,8 @@ export interface MessageRow {
   amount_due: number | null
   currency: string | null
   /**
-   * How many days past due the oldest due date of the invoices was when the text was written, or at planning if no text
-   * is written yet. Null for replies.
+   * The number of days from the earliest due date of the invoices to the day on which the text was written, or on which
+   * the message was planned if it has no text yet. Null for replies.
    */
   days_past_due: number | null
   provider_message_id: string | null
