@@ -55,7 +55,8 @@ for (const [what, behavior, status, sent] of FAULTS) {
           { json: { detail: /unknown; retry with the same Idempotency-Key\.$/ } },
           {
             json: {
-              detail: /unknown\. Check this before you retry: the request had no Idempotency-Key, so it may be carried out twice\.$/,
+              detail:
+                /unknown\. Check this before you retry: the request had no Idempotency-Key, so it may be carried out twice\.$/,
             },
           },
         ])
