@@ -20,8 +20,9 @@ export const SENDER_NAME_LENGTH_MAX = 100
 
 /**
  * A sender name must not look like an address, because mail programs might show it instead of the real address. It must
- * therefore contain no @ or similar characters, no delimiters of addresses (<, >, " and \), no invisible characters and
- * no characters that reverse the direction of text, and it must not be blank.
+ * therefore contain no @ or similar characters, no delimiters of addresses (<, >, " and \), no invisible characters
+ * (except those that some scripts and emoji need) and no characters that reverse the direction of text, and it must not
+ * be blank.
  */
 const SENDER_NAME = matching(
   // Some invisible characters are allowed: the zero-width joiner and non-joiner, which Persian and emoji need, and the

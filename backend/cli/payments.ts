@@ -22,7 +22,7 @@ export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments allocate',
     summary:
-      'Allocate a payment’s money on account to invoices of the same customer and currency. The invoices must be open or written off.',
+      'Allocate the part of a payment that is still on account. The invoices must have the same customer and currency, and be open, partially paid or written off.',
     arguments: ['ID'],
     options: {
       to: {
@@ -49,7 +49,7 @@ export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments unallocate',
     summary:
-      'Take an allocation back: the allocated amount is on account again, and the customer owes it again.',
+      'Take an allocation back: the allocated amount is on account again, and the invoice is open or written off again.',
     arguments: ['ID'],
     options: {
       invoice: {
@@ -75,7 +75,7 @@ export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments reverse',
     summary:
-      'Reverse a payment that bounced or was recorded by mistake: the customer again owes the invoices that the payment paid, and reminders about them continue.',
+      'Reverse a payment that bounced or was recorded by mistake: the invoices that it paid are open or written off again. Reminders about open invoices continue unless something else blocks them.',
     arguments: ['ID'],
     options: { reason: REASON },
     run: ({ ID, reason }, context) =>

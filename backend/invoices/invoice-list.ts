@@ -35,7 +35,7 @@ import {
   readPage,
   selectPage,
 } from '../lists/page.ts'
-import { findPositionBeforeInvoices } from '../lists/scan-start.ts'
+import { findPositionBeforeMatchingInvoices } from '../lists/scan-start.ts'
 
 export interface InvoiceFilters extends AnyTimeFilters {
   readonly external_id?: string
@@ -69,7 +69,7 @@ export async function listInvoices(
     values,
     selectiveFilters: [filters.external_id, filters.debtor_id, filters.number],
     broadFilters: [...statusFilters(status, values, page), literalFilter('currency', [currency])],
-    findPositionBeforeMatches: findPositionBeforeInvoices,
+    findPositionBeforeMatches: findPositionBeforeMatchingInvoices,
   } as const
   return await readPage(reader, list, page, (bounded, variant) =>
     readInvoices(reader, bounded, { ...variant, status, currency, overdue }),

@@ -4,16 +4,17 @@
  * of the invoices that are past due, from the newest, would therefore begin with a scan of all invoices that were
  * created in the last weeks.
  *
- * An id contains a time at which or before which the invoice was created: `created_at` is read first, then the id is
- * created, and ids increase even if the clock is set back. Only if the clock is set back between the two can the time
- * in the id be earlier than `created_at`; `CLOCK_MARGIN_MS` allows for this.
+ * The time in an id is the invoice's `created_at` or later, because ids never decrease. There is one exception: the
+ * clock may be set back after `created_at` was read and before the id is created. `CLOCK_MARGIN_MS` allows for this.
  *
- * The index by due date sorts the invoices of a due date by id. The last entry of a due date therefore shows a time
- * before which all invoices of this due date were created: it has the highest id. The other entries are not read.
+ * The index by due date sorts the invoices of one due date by id. A search therefore reads about one entry for each due
+ * date: the last one, which has the highest id (`readLatest`), or the first one with a given id or a higher one
+ * (`readFirstDueDate`).
  *
- * Nothing is skipped in a list that begins with the oldest invoice, or whose only filter by time of creation is
- * `created_before`: a time after which its invoices were created would be needed, and ids do not contain one. Nor is
- * anything skipped in a list that begins with the latest due date.
+ * An id shows the latest time at which its invoice can have been created, but not the earliest. Nothing is therefore
+ * skipped in a list that is sorted by time of creation and begins with the oldest invoice, or that is sorted by due
+ * date and whose only filter by time of creation is `created_before`. Nor is anything skipped in a list that begins
+ * with the latest due date.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { lowestIdSince, timeOfId } from '../../shared/contract/id.ts'
@@ -34,10 +35,10 @@ interface Filters extends AnyTimeFilters {
 }
 
 /**
- * Resolves with a position, behind `after` in the order of the list, at which the scan can begin instead: no match lies
- * between the two. Resolves with undefined if no such position is known.
+ * Resolves with a later position in the list than `after`, if no match lies between the two: the scan can begin there
+ * instead of at `after`. Resolves with undefined if no such position is known.
  */
-export async function findPositionBeforeInvoices(
+export async function findPositionBeforeMatchingInvoices(
   reader: Reader,
   filters: Filters,
   { sort, direction }: Pick<Page, 'sort' | 'direction'>,
@@ -67,8 +68,8 @@ async function findDueDate(
   dueSince: string,
 ): Promise<string> {
   const idSince = lowestIdSince('inv', new Date(Date.parse(createdSince) - CLOCK_MARGIN_MS))
-  const [last] = await readFirstDueDate(reader, { accountId, dueSince, idSince })
-  return last?.due_date ?? LOWEST
+  const [first] = await readFirstDueDate(reader, { accountId, dueSince, idSince })
+  return first?.due_date ?? LOWEST
 }
 
 /**
@@ -89,10 +90,10 @@ interface CreatedValues {
 }
 
 /**
- * Searches for the first due date, from `dueSince` on, of which an invoice has `idSince` or a higher id. Each step
- * reads the first entry of the index at or after (due date, `idSince`). If the id in the entry is lower than `idSince`,
- * the due date of the entry is later than the one of this step, and the next step begins with it. Resolves with the due
- * date of the last entry that was read: after `ENTRIES_MAX` entries, the search ends.
+ * Searches from `dueSince` on for the first due date that has an invoice with `idSince` or a higher id. Each step tries
+ * one due date, and reads the first entry at or after (due date, `idSince`). If the id in this entry is lower than
+ * `idSince`, the entry belongs to a later due date, and the next step tries that date. After `ENTRIES_MAX` entries, the
+ * search resolves with the due date that it has reached: no earlier date has such an invoice.
  */
 const readFirstDueDate = prepared((reader: Reader, values: CreatedValues) => {
   const { accountId, dueSince, idSince } = values

@@ -51,7 +51,7 @@ export function parseRedisAddress(text: string): RedisAddress {
   // Without this, `URLSearchParams` would read `+` as a space, and decode the values, which `decode` would then decode
   // a second time.
   const options = new URLSearchParams(query?.replaceAll('%', '%25').replaceAll('+', '%2B'))
-  const readLogin = () => loginOf(username, password)
+  const readLogin = () => loginOf(username, password, 'redis://:password@host')
   switch (scheme) {
     case 'redis':
     case 'rediss': {
@@ -70,9 +70,11 @@ export function parseRedisAddress(text: string): RedisAddress {
       rejectUnknownOptions(options, ['db', 'username', 'password'])
       if (hosts !== '' || path === '') throw new Error(NAME_PATH)
       if (username !== undefined) {
-        throw new Error('must name a user of a Unix socket as options: ?username=user&password=…')
+        throw new Error(
+          'must have the user and password as options if it names a Unix socket: ?username=user&password=…',
+        )
       }
-      const socketLogin = loginOf(options.get('username'), options.get('password'))
+      const socketLogin = loginOf(options.get('username'), options.get('password'), '?password=…')
       const db = parseDb(options.get('db'))
       return { form: 'socket', isTls: false, db, ...socketLogin, path: decode(path) }
     }
@@ -88,6 +90,7 @@ export function parseRedisAddress(text: string): RedisAddress {
       const sentinelLogin = loginOf(
         options.get('sentinel_username'),
         options.get('sentinel_password'),
+        '?sentinel_password=…',
       )
       const db = parseDb(options.get('db'))
       const isTls = scheme === 'rediss-sentinel'
@@ -102,7 +105,7 @@ export function parseRedisAddress(text: string): RedisAddress {
     }
     default:
       throw new Error(
-        'must begin with redis://, rediss://, unix://, redis-sentinel:// or redis-cluster://',
+        'must begin with redis://, unix://, redis-sentinel:// or redis-cluster:// (with TLS: rediss://, rediss-sentinel:// or rediss-cluster://)',
       )
   }
 }
@@ -170,15 +173,17 @@ function parseDb(text: string | null): number {
 
 /**
  * A password without a user name belongs to the user `default`. A user name without a password is rejected: it is often
- * meant as the password, and without a password, the client would not log in.
+ * meant as the password, and without a password, the client would not log in. `passwordAlone` is an example of an
+ * address with a password and without a user.
  */
 function loginOf(
   username: string | null | undefined,
   password: string | null | undefined,
+  passwordAlone: string,
 ): RedisLogin {
   if (username && !password) {
     throw new Error(
-      'must have a password for its user; a password without a user is written as redis://:password@host',
+      `must have a password for its user; a password without a user is written as ${passwordAlone}`,
     )
   }
   return {

@@ -87,7 +87,7 @@ t.test(
         'Over 90 days 1 invoice€0.50',
       ],
     )
-    const debtors = await euro.locator('.wide-names tbody tr').allTextContents()
+    const debtors = await euro.locator('.stacked-if-narrow tbody tr').allTextContents()
     t.strictSame(
       debtors.map((row) => row.replace(/\s+/g, ' ').trim()),
       ['Jansen Bouw €150.00€1,150.00', 'Café Zoë €34.50€34.50'],

@@ -65,10 +65,13 @@ t.test('an error names the mistake, and never the password', async (t) => {
     ['redis://gw:a?canary@host', /must encode special characters/],
     ['redis://gw:1?canary@host', /must encode special characters/],
     // Regression: the gateway did not log in.
-    ['redis://canary@host', /must have a password for its user/],
+    ['redis://canary@host', /must have a password for its user;.* redis:\/\/:password@host$/],
+    // Regression: these two were told to write the password before the host.
+    ['unix:///run/redis.sock?username=canary', /must have a password .* \?password=…$/],
+    ['redis-sentinel://s1/main?sentinel_username=canary', /.* \?sentinel_password=…$/],
     ['unix://host/run/redis.sock', /must name a path/],
     ['unix:/run/redis.sock', /must name a path: unix:\/\/\//],
-    ['unix://gw:canary@/run/redis.sock', /must name a user of a Unix socket as options/],
+    ['unix://gw:canary@/run/redis.sock', /must have the user and password as options/],
     ['redis-sentinel://gw:canary@s1', /must name the master/],
     ['redis-sentinel://gw:canary@s1/main/3', /must name the database as an option/],
     ['redis-cluster://gw:canary@n1/1', /must name no database/],

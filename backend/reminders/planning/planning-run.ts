@@ -53,9 +53,9 @@ export async function runPlanning(
   signal?: AbortSignal,
 ): Promise<PlannedCounts> {
   const now = deps.clock()
-  // The first function records which accounts have become blocked or unblocked since the previous run. The second
-  // function makes debtors due for planning if their account was unblocked, or if its chasing settings or time zone
-  // have changed.
+  // The first function records in which accounts all reminders have become blocked or unblocked since the previous run
+  // (by a kill switch, or because the account is read-only). The second function makes debtors due for planning if
+  // their account was unblocked, or if its chasing settings or time zone have changed.
   await recordAccountBlocks(deps.database, now, scope.accountId)
   await scheduleDebtorsOfChangedAccounts(deps.database, now, signal)
   let planned: PlannedCounts = { debtors: 0, messages: 0 }

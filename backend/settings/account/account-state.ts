@@ -39,10 +39,13 @@ function represent(status: AccountStatus) {
 const STATUS_TEXTS: Readonly<
   Record<AccountStatus, { readonly title: string; readonly text: string }>
 > = {
-  active: { title: 'This account is active', text: 'Reminders are sent, and API keys can write.' },
+  active: {
+    title: 'This account is active',
+    text: 'API keys can write, and the status of the account does not block reminders.',
+  },
   trial: {
     title: 'This account is on trial',
-    text: 'Reminders are sent, and API keys can write.',
+    text: 'API keys can write, and the status of the account does not block reminders.',
   },
   trial_paused: {
     title: 'The trial of this account is paused',

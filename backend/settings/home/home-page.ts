@@ -167,7 +167,7 @@ function renderDue({ due, archivedDue, largestDebtors, today }: Overview): Html 
 ${archived && html`<p class="hint">Includes ${renderArchivedDue([archived])}.</p>`}
 ${renderAges(total, today)}</div>
 <div class="card"><h3>Customers who owe the most</h3>
-<table class="plain wide-names"><caption class="unseen">Customers who owe the most in ${currency}</caption>
+<table class="plain stacked-if-narrow"><caption class="unseen">Customers who owe the most in ${currency}</caption>
 <thead><tr><th scope="col">Customer</th><th scope="col" class="amount">Overdue</th><th scope="col" class="amount">Owes</th></tr></thead>
 <tbody>${(largestDebtors.get(currency) ?? []).map(
       (
@@ -183,7 +183,7 @@ ${due.length > DETAILED_CURRENCIES_MAX && renderOtherCurrencies(due.slice(DETAIL
 
 function renderOtherCurrencies(due: readonly DueByAge[]): Html {
   return html`<section class="card" aria-labelledby="others-title"><h2 id="others-title">Other currencies</h2>
-<table class="plain wide-names"><caption class="unseen">Owed in other currencies</caption>
+<table class="plain stacked-if-narrow"><caption class="unseen">Owed in other currencies</caption>
 <thead><tr><th scope="col">Currency</th><th scope="col">Invoices</th><th scope="col" class="amount">Overdue</th><th scope="col" class="amount">Owed</th></tr></thead>
 <tbody>${due.map(
     ({ currency, outstanding, overdue }) =>

@@ -107,19 +107,20 @@ function renderCurrencyLinks({
   )}</nav>`
 }
 
+/** The field `put_to` contains the allocation mode. */
 function renderAllocation(
   { invoices }: LoadedDebtor,
   entered: Fields,
   problem: Problem | undefined,
   today: string,
 ): Html {
-  const chosen = entered.text('put_to') || 'oldest_first'
+  const selectedMode = entered.text('put_to') || 'oldest_first'
   return html`<fieldset class="card put-to" id="put_to"${describedBy(problem, 'put_to')}><legend class="title">Allocation</legend>
 ${renderFieldFaults(problem, 'put_to')}${renderFieldFaults(problem, 'allocations')}
 ${Object.entries(ALLOCATION_MODE_WORDS).map(
-  ([name, [label, hint]]) =>
-    html`<label class="check" for="put-${name}"><input type="radio" id="put-${name}" name="put_to" value="${name}"${attribute('checked', chosen === name)}> <span>${label} <span class="hint">${hint}</span></span></label>
-${name === 'chosen' && html`<div class="chosen">${renderAllocationFields(invoices, today, entered, problem)}</div>`}`,
+  ([mode, [label, hint]]) =>
+    html`<label class="check" for="put-${mode}"><input type="radio" id="put-${mode}" name="put_to" value="${mode}"${attribute('checked', selectedMode === mode)}> <span>${label} <span class="hint">${hint}</span></span></label>
+${mode === 'chosen' && html`<div class="chosen">${renderAllocationFields(invoices, today, entered, problem)}</div>`}`,
 )}</fieldset>`
 }
 

@@ -110,7 +110,8 @@ addEventListener('pageshow', (event) => {
   }
 })
 
-// The page shows only what is known so far, so it is loaded again after a second, until a response contains the rest.
+// A page with `data-reload` is incomplete, because the server still computes its data. It is loaded again each second
+// until the complete page arrives, which lacks the attribute.
 if (document.querySelector('[data-reload]')) setTimeout(() => location.reload(), 1000)
 
 // An action that takes several requests, such as an import, continues without another click.
@@ -137,13 +138,15 @@ for (const button of document.querySelectorAll('[data-copy]')) {
   })
 }
 
+// A page that shows a secret once asks for confirmation if it is left before the person has confirmed that the secret is
+// stored.
 const reveal = document.querySelector('[data-reveal]')
 if (reveal) {
-  const stored = reveal.querySelector('#stored')
+  const checkbox = reveal.querySelector('#stored')
   const done = reveal.querySelector('[data-done]')
-  const isStored = () => stored.checked
+  const isStored = () => checkbox.checked
   done.disabled = !isStored()
-  stored.addEventListener('change', () => {
+  checkbox.addEventListener('change', () => {
     done.disabled = !isStored()
   })
   addEventListener('beforeunload', (event) => {
@@ -151,10 +154,12 @@ if (reveal) {
   })
 }
 
-const code = document.querySelector('[data-from-fragment]')
-if (code && location.hash.length > 1) {
-  code.value = location.hash.slice(1)
-  const field = code.closest('[data-code]')
+// The link of an invitation or a password reset contains its code in the fragment. The code is entered into its field,
+// which is hidden, and removed from the address bar.
+const codeInput = document.querySelector('[data-from-fragment]')
+if (codeInput && location.hash.length > 1) {
+  codeInput.value = location.hash.slice(1)
+  const field = codeInput.closest('[data-code]')
   if (field) field.hidden = true
   history.replaceState(null, '', location.pathname)
   document.getElementById('password').focus()
