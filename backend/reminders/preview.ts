@@ -174,8 +174,9 @@ interface Sending {
 }
 
 /**
- * Statuses of messages whose hand-over was attempted or is in progress. `lastSentAt` may be the time of this attempt,
- * so the prediction does not apply the daily cap to such a message.
+ * Statuses of messages whose hand-over was attempted or is in progress. An attempt with an unknown outcome counts as
+ * sent, so `lastSentAt` may be the time of this message's own attempt. The daily cap does not delay its retry, so the
+ * prediction does not apply the cap to such a message.
  */
 const ATTEMPTED: readonly MessageStatus[] = ['queued', 'sending']
 
@@ -189,12 +190,12 @@ function predictSendings(
   workingTime: WorkingTime,
   now: Date,
 ): Sending[] {
-  const startOf = ({ scheduled_for: at }: WaitingRow) =>
+  const earliestSendTimeOf = ({ scheduled_for: at }: WaitingRow) =>
     Math.max(now.getTime(), at === null ? 0 : Date.parse(at))
   const dayAfter = (sentAt: Date) => addDays(workingTime.dayOf(sentAt), 1)
   let nextDay = lastSentAt === null ? undefined : dayAfter(new Date(lastSentAt))
   return rows
-    .map((row) => ({ row, from: startOf(row) }))
+    .map((row) => ({ row, from: earliestSendTimeOf(row) }))
     .sort((a, b) => a.from - b.from)
     .map(({ row, from }) => {
       const day = ATTEMPTED.includes(row.status) ? undefined : nextDay

@@ -51,10 +51,10 @@ export interface WebhookDeliveryRow {
   endpoint_id: string
   event_type: string
   status: 'pending' | 'sending' | 'delivered' | 'failed'
-  /** The number of attempts, whatever their outcome. */
+  /** The number of recorded attempts, successful or not. An attempt that a shutdown aborted is not recorded. */
   attempts: number
   /**
-   * The position in the schedule of retries: the number of attempts since the delivery was created, or since a
+   * The position in the schedule of retries: the number of recorded attempts since the delivery was created, or since a
    * redelivery was last requested. A test event begins at the last position, so that it is not retried.
    */
   step: number

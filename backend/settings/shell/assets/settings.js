@@ -140,10 +140,10 @@ for (const button of document.querySelectorAll('[data-copy]')) {
 
 // A page that shows a secret once asks for confirmation if it is left before the person has confirmed that the secret is
 // stored.
-const reveal = document.querySelector('[data-reveal]')
-if (reveal) {
-  const checkbox = reveal.querySelector('#stored')
-  const done = reveal.querySelector('[data-done]')
+const secretCard = document.querySelector('[data-reveal]')
+if (secretCard) {
+  const checkbox = secretCard.querySelector('#stored')
+  const done = secretCard.querySelector('[data-done]')
   const isStored = () => checkbox.checked
   done.disabled = !isStored()
   checkbox.addEventListener('change', () => {
