@@ -1,6 +1,6 @@
 /**
- * Calendar dates are `YYYY-MM-DD` text in an account's time zone. Instants are `Date`, or ISO 8601 text in
- * UTC with milliseconds. As text, both sort chronologically.
+ * Calendar dates are `YYYY-MM-DD` text in the time zone of an account or, for sending times, of a debtor. Instants are
+ * `Date`, or ISO 8601 text in UTC with milliseconds. As text, both sort chronologically.
  */
 import { dateFormats } from './date-formats.ts'
 

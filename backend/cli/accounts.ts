@@ -18,7 +18,7 @@ import { parseListOrNone, parseWholeNumber } from './input/option-values.ts'
 
 /** What the status of a read-only account means. */
 const READ_ONLY_EFFECT =
-  'no reminders are sent, API calls that write are rejected, and customers, invoices and payments cannot be changed in Settings. Pauses and disputes can still be recorded'
+  'no reminders are sent, API calls that write are rejected, and customers, invoices and payments cannot be changed in Settings. Reminders can still be paused, and disputes recorded'
 
 export const accountCommands: readonly Command[] = [
   defineCommand({

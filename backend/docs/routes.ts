@@ -89,7 +89,8 @@ function respond(
 ): ResponseObject {
   const prefersGzip = info.acceptEncoding === 'gzip'
   const ifNoneMatch = headers['if-none-match']
-  if (typeof ifNoneMatch === 'string') headers['if-none-match'] = strongTags(ifNoneMatch, version)
+  if (typeof ifNoneMatch === 'string')
+    headers['if-none-match'] = forStrongComparison(ifNoneMatch, version)
   const { buffer, byteOffset, byteLength } = prefersGzip ? zipped : content
   const response = h
     .response(Buffer.from(buffer, byteOffset, byteLength))
@@ -102,10 +103,10 @@ function respond(
 }
 
 /**
- * hapi compares the tags of `If-None-Match` strongly, and does not know `*`. RFC 9110, section 13.1.2, requires the
- * weak comparison, which ignores `W/`.
+ * Rewrites `If-None-Match` so that hapi's strong comparison of tags has the result of the weak one, which RFC 9110,
+ * section 13.1.2, requires: removes each `W/`, and replaces `*`, which hapi does not know, with the current tag.
  */
-function strongTags(ifNoneMatch: string, version: string): string {
+function forStrongComparison(ifNoneMatch: string, version: string): string {
   if (ifNoneMatch.trim() === '*') return `"${version}"`
   return ifNoneMatch.replaceAll(/(?<=^|[\s,])W\/(?=")/g, '')
 }

@@ -1,8 +1,8 @@
 /**
  * The actions that people perform on invoices in Settings or the CLI. An action on one invoice throws if the state of
  * the invoice does not allow the action. Otherwise it cancels the waiting reminders about the invoice, and records the
- * action's event, if there is one. Chasing is blocked by a dispute or by a hold (`holds.ts`). A hold is another
- * decision of a person, or the pause after a payment.
+ * action's event, if there is one. Chasing is blocked by a dispute or by a hold (`holds.ts`). A hold has one of three
+ * reasons: the invoice is old (`old-invoices.ts`), a person rejected a reminder, or reminders pause after a payment.
  */
 
 import { type RawBuilder, sql } from 'kysely'
@@ -22,18 +22,30 @@ import { BLOCKED_BY_DISPUTE, chasingFieldsFor, DISPUTED, holdOf } from './holds.
 import { findInvoice } from './invoices.ts'
 import { IS_OLD } from './old-invoices.ts'
 
+interface Subject {
+  /** The number of the invoice follows. */
+  readonly text: string
+  readonly verb: 'was' | 'were'
+}
+
+const THE_INVOICE: Subject = { text: 'invoice', verb: 'was' }
+
 interface InvoiceAction {
   /** The name of the action in the audit log. */
   readonly auditAction: AuditAction
   /** Null if no event reports the action. */
   readonly event: EventType | null
-  /** The past participle of the action, for messages such as "Invoice 7 cannot be finalized". */
+  /**
+   * What the action is performed on, for messages such as "Invoice 7 cannot be finalized"; by default, `THE_INVOICE`.
+   */
+  readonly subject?: Subject
+  /** The past participle of the action, for the same messages. */
   readonly participle: string
   /**
-   * The cause that the error names if the invoice is open and undisputed, e.g. "it is not disputed". Otherwise, the
-   * error names the state of the invoice.
+   * The cause that an error names if the invoice is open and undisputed, but the action has nothing to do, e.g. "the
+   * invoice is not disputed". In all other cases, the error names the state of the invoice.
    */
-  readonly needlessBecause?: string
+  readonly nothingToDoBecause?: string
   isAllowed(invoice: InvoiceRow): boolean
   change(now: Date, invoice: InvoiceRow): InvoiceChange
 }
@@ -86,21 +98,22 @@ const DISPUTE: InvoiceAction = {
 const RESOLVE: InvoiceAction = {
   auditAction: 'invoice.dispute_resolved',
   event: 'invoice.dispute_resolved',
+  subject: { text: 'the dispute about invoice', verb: 'was' },
   participle: 'resolved',
-  needlessBecause: 'it is not disputed',
+  nothingToDoBecause: 'the invoice is not disputed',
   isAllowed: (invoice) => isOpen(invoice) && isDisputed(invoice),
   change: (now, invoice) => ({ disputed_at: null, ...chasingFieldsFor(holdOf(invoice), now) }),
 }
 
 /**
- * Resumes chasing that was blocked for one of three reasons: a person rejected a reminder instead of approving it, the
- * invoice is old (`old-invoices.ts`), or reminders pause after a payment.
+ * Ends the hold of the invoice.
  */
 const RESUME: InvoiceAction = {
   auditAction: 'invoice.chasing_resumed',
   event: null,
+  subject: { text: 'reminders about invoice', verb: 'were' },
   participle: 'resumed',
-  needlessBecause: 'its reminders are not blocked',
+  nothingToDoBecause: 'they were not paused or stopped',
   isAllowed: canResumeChasing,
   change: () => RESUMED,
 }
@@ -111,7 +124,7 @@ const IS_RESUMABLE = sql<boolean>`chasing_status <> 'active' and status in ('ope
 
 const RESUMED = {
   chasing_status: 'active',
-  // Deletes the end of a pause. Planning will store the time of the next reminder here.
+  // During a pause, this column contains the end of the pause. Planning will store the time of the next reminder here.
   chasing_next_action_at: null,
   chasing_blocked_reason: null,
 } as const
@@ -206,7 +219,7 @@ export function isDisputed({ chasing_blocked_reason: reason }: InvoiceRow): bool
   return reason === DISPUTED
 }
 
-/** Whether a person can resume chasing of the invoice: chasing is blocked, but not by a dispute. */
+/** Whether a person can resume chasing of the invoice: there is a hold, and no dispute. */
 export function canResumeChasing(invoice: InvoiceRow): boolean {
   return isOpen(invoice) && invoice.chasing_status !== 'active' && !isDisputed(invoice)
 }
@@ -254,11 +267,12 @@ interface Target {
 async function perform(
   tx: Transaction,
   { accountId, id, detail }: Target,
-  { auditAction, event, participle, needlessBecause, isAllowed, change }: InvoiceAction,
+  action: InvoiceAction,
   actionContext: ActionContext,
 ): Promise<InvoiceRow> {
+  const { auditAction, event, subject = THE_INVOICE, participle, isAllowed, change } = action
   const invoice = await lockInvoice(tx, accountId, id)
-  if (!isAllowed(invoice)) throw invoiceStateConflict(invoice, participle, needlessBecause)
+  if (!isAllowed(invoice)) throw invoiceStateConflict(invoice, participle, action)
   await recordAudit(tx, actionContext, {
     accountId,
     action: auditAction,
@@ -277,7 +291,7 @@ async function perform(
     accountId,
     [id],
     actionContext.now,
-    `invoice ${invoice.number} was ${participle}`,
+    `${subject.text} ${invoice.number} ${subject.verb} ${participle}`,
   )
   // Both functions schedule planning of the debtor's reminders. `touchDebtor` also marks the debtor as updated, which
   // is necessary only if the action changes the status of the invoice, and thereby the debtor's balances.
@@ -307,23 +321,28 @@ export async function lockInvoice(
 
 /**
  * `participle` names the action that was rejected, e.g. `finalized`. The error names the state of the invoice as the
- * cause. For an open, undisputed invoice, the error names `needlessBecause` instead, if `needlessBecause` is passed.
+ * cause. For an open, undisputed invoice, the error names `nothingToDoBecause` instead, if it is passed.
  */
 export function invoiceStateConflict(
   invoice: InvoiceRow,
   participle: string,
-  needlessBecause?: string,
+  {
+    subject = THE_INVOICE,
+    nothingToDoBecause,
+  }: Pick<InvoiceAction, 'subject' | 'nothingToDoBecause'> = {},
 ): Problem {
   const { number, status, amount_paid: paid, chasing_blocked_reason: blocked } = invoice
   const state = `${status.replaceAll('_', ' ')}${isDisputed(invoice) ? ' and disputed' : ''}`
   const paidOrCredited = paid > 0 ? 'paid' : invoice.amount_credited > 0 ? 'credited' : undefined
   const isCause = participle === 'voided' && paidOrCredited !== undefined
   const addition = isCause ? `, and an amount has been ${paidOrCredited} on it` : ''
-  const isNeedless = needlessBecause !== undefined && isOpen(invoice) && !isDisputed(invoice)
-  const cause = isNeedless ? needlessBecause : `it is ${state}${addition}`
+  const isUndisputed = isOpen(invoice) && !isDisputed(invoice)
+  const it = subject === THE_INVOICE ? 'it' : 'the invoice'
+  const cause = (isUndisputed && nothingToDoBecause) || `${it} is ${state}${addition}`
+  const what = `${subject.text} ${number}`
   return new Problem(
     'invoice_state_conflict',
-    `Invoice ${number} cannot be ${participle}, because ${cause}.`,
+    `${what.charAt(0).toUpperCase()}${what.slice(1)} cannot be ${participle}, because ${cause}.`,
     { members: { invoice_status: status, chasing_blocked_reason: blocked } },
   )
 }

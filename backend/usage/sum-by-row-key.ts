@@ -1,7 +1,7 @@
 /**
- * Adds up the calls of rows with the same row key, which identifies a stored row (it is not an API key). The result has
- * one row for each row key, because an upsert may update each stored row only once. The rows are sorted by row key:
- * all transactions then lock the stored rows in the same order, which prevents deadlocks.
+ * Merges rows that are about to be added to the same stored row, which `rowKeyOf` identifies (it does not return an API
+ * key), and adds up their calls: an upsert may update each stored row only once. The result is sorted by row key: all
+ * transactions then lock the stored rows in the same order, which prevents deadlocks.
  */
 export function sumByRowKey<Row extends { readonly calls: number }>(
   rows: readonly Row[],

@@ -19,7 +19,7 @@ export interface Allowance {
   readonly windowEndsAt: number
   /** The time until the window ends. It is computed from two times of the same clock. */
   readonly windowEndsInMs: number
-  /** Whether this gateway counted the call by itself, starting from the last shared count. */
+  /** Whether the store is unavailable, so that this process counts by itself. False if there is no store. */
   readonly degraded: boolean
 }
 

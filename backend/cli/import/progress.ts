@@ -16,7 +16,7 @@ export interface Progress {
   note(line: string): void
   /**
    * Begins a phase of the work. `total` is undefined if it is not known beforehand. `minSecondsFor` returns the
-   * least time in which the rate limit allows the remaining records.
+   * minimum time that the remaining records need because of the rate limit.
    */
   begin(label: string, total?: number, minSecondsFor?: (remaining: number) => number): void
   advance(count?: number): void

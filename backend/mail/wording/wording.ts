@@ -1,7 +1,7 @@
 /**
  * The wording of a reminder consists of the texts that an account may change. They contain variables in braces. The
- * table of invoices, the payment details, the creditor and the unsubscribe link are parts of the mail, but not of the
- * wording.
+ * table of invoices, the payment details, the sender's name and logo and the unsubscribe link are parts of the mail,
+ * but not of the wording.
  */
 import type { ReminderWordingRow } from '../../database/tables.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'

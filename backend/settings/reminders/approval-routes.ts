@@ -38,7 +38,7 @@ const ADMINS_ONLY = 'Only an Admin can approve and reject reminders.'
 /** How many pending approvals the page shows at most, unless the URL has a limit. */
 const SHOWN_MAX = 100
 
-/** How many recently decided or lapsed reminders the page shows at most. */
+/** How many reminders the page shows at most that recently stopped waiting for approval. */
 const DECIDED_MAX = 20
 
 export const approvalPages: readonly SessionPage[] = [
@@ -76,7 +76,7 @@ export const approvalPages: readonly SessionPage[] = [
     path: `${PATH}/{id}`,
     async handle(request, deps) {
       const view = await readView(request, deps)
-      // If the reminder no longer waits for approval, the page of the message is shown instead.
+      // If the reminder does not wait for approval, or has no text yet, the page of the message is shown instead.
       if (view === undefined)
         return {
           location: `/settings/messages/${request.id}`,

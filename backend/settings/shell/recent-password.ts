@@ -32,8 +32,9 @@ const TIME_FOR_FORM_MS = 5 * 60_000
 
 /**
  * Returns the session if the password was entered recently, or if this request contains the password. In the second
- * case, the session has the user's present role, and a new token unless a concurrent request has replaced the token.
- * The session is undefined if it has ended, or the user was deactivated, while the password was verified.
+ * case, the session has the user's present role and a new token, or still its old token if a concurrent request
+ * replaced it first. The session is undefined if it has ended, or the user was deactivated, while the password was
+ * verified.
  *
  * If the password is missing or wrong, or after too many guesses, returns the response that requests the password: for
  * a GET, a redirect to `CONFIRM_PATH`; for a form that was sent, a page that keeps the form. This page sends the form
@@ -110,7 +111,8 @@ export async function checkOwnPassword(
   field: string,
 ) {
   const { user, account } = session
-  // These guesses are counted separately from logins: otherwise, anyone could block the confirmation by failed logins.
+  // For each user, these guesses are counted separately from logins: otherwise, anyone could block the confirmation by
+  // failed logins.
   const guess = { purpose: 'confirmation', subject: user.id, address } as const
   await database.transaction((tx) => countGuess(tx, guess, now))
   const { password_hash } = await getUser(database.read, account.id, user.id)

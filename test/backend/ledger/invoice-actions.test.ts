@@ -182,10 +182,11 @@ t.test('a dispute blocks reminders until it is resolved', async (t) => {
     types.filter((type) => type.includes('dispute')),
     ['invoice.disputed', 'invoice.dispute_resolved'],
   )
-  // Regression: the error was that the invoice is open.
+  // Regression: the error was that the invoice cannot be resolved, because it is open.
   await rejectsWith(t, ledger.perform('resolveDispute', invoice.id), {
     code: 'invoice_state_conflict',
-    message: /cannot be resolved, because it is not disputed/,
+    message:
+      /^The dispute about invoice .* cannot be resolved, because the invoice is not disputed\.$/,
   })
   await ledger.resume(invoice.id)
   // Regression: until the next planning, the invoice showed the end of the pause as the time of the next reminder.
@@ -193,7 +194,8 @@ t.test('a dispute blocks reminders until it is resolved', async (t) => {
   matches(t, chasing, { status: 'active', blocked_reason: null, next_action_at: null })
   await rejectsWith(t, ledger.resume(invoice.id), {
     code: 'invoice_state_conflict',
-    message: /cannot be resumed, because its reminders are not blocked/,
+    message:
+      /^Reminders about invoice .* cannot be resumed, because they were not paused or stopped\.$/,
   })
 })
 

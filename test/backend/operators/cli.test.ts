@@ -80,7 +80,7 @@ t.test('an account and a key are created, changed and revoked while a backend ru
   matches(t, await json('accounts', 'set-status', account.id, 'suspended'), { read_only: true })
   // Regression: the command said that nothing can be changed, although disputes can be recorded.
   const again = await run('accounts', 'set-status', account.id, 'suspended')
-  matches(t, again.stdout, /Pauses and disputes can still be recorded\./)
+  matches(t, again.stdout, /Reminders can still be paused, and disputes recorded\./)
   matches(t, await json('accounts', 'set-scopes', account.id, 'debtors:read'), {
     scope_allowance: ['debtors:read'],
   })

@@ -18,10 +18,10 @@ const isSupported =
   typeof globalThis.PublicKeyCredential?.parseCreationOptionsFromJSON === 'function' &&
   typeof PublicKeyCredential.parseRequestOptionsFromJSON === 'function'
 
-const isHost = (host) => location.hostname === host || location.hostname.endsWith(`.${host}`)
+const isPageOn = (host) => location.hostname === host || location.hostname.endsWith(`.${host}`)
 
 for (const form of document.querySelectorAll('form[data-passkey]')) {
-  const obstacle = isSupported ? (isHost(form.dataset.host) ? undefined : 'address') : 'browser'
+  const obstacle = isSupported ? (isPageOn(form.dataset.host) ? undefined : 'address') : 'browser'
   if (obstacle === undefined) {
     form.hidden = false
     form.addEventListener('submit', (event) => usePasskey(event, form))
