@@ -86,6 +86,7 @@ export async function issueApiKey(
     revoked_by: null,
     expires_at: expiresAt,
     expired_at: null,
+    // When the next warning, or the expiry, is to be recorded.
     expiry_due_at: nextWarningOrExpiry(expiresAt, actionContext.now),
     allowed_addresses: allowedAddresses,
     replaced_by: null,

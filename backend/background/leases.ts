@@ -133,7 +133,7 @@ export function leasesOf<T extends Leased>({
      * Makes leased rows due now, instead of at the end of their lease, if `isOrphaned` returns true for the lease. The
      * rows keep this lease until a worker claims them.
      */
-    async reclaim(
+    async makeOrphansDue(
       tx: Transaction,
       now: Date,
       isOrphaned: (lease: string) => boolean,

@@ -53,7 +53,7 @@ export async function readInboundMail(raw: Buffer): Promise<InboundMail> {
   return { content, references, sender }
 }
 
-/** Resolves to undefined if the mail has more nested parts, or longer headers, than any real mail. */
+/** Resolves to undefined if its parts are nested more deeply, or its headers are longer, than in any real mail. */
 async function parse(raw: Buffer): Promise<Email | undefined> {
   try {
     return await new MailParser({
@@ -177,13 +177,13 @@ function bounceOf(fields: ReadonlyMap<string, string>, notification: string): Bo
   const code = remoteReply?.enhanced ?? status ?? '5.0.0'
   const detail = toShortLine(diagnostic || `status ${code}`)
   if (remoteReply === undefined || !isVague(code)) return { type: bounceTypeOf(code), code, detail }
-  // Without a reason, a rejection of the text does not show that the address is invalid.
-  const type = REJECTED_TEXT.test(notification) ? 'soft' : bounceTypeOfReply(remoteReply)
+  // If the server rejected the content of our mail and gave no reason, the address may still be valid.
+  const type = REJECTED_CONTENT.test(notification) ? 'soft' : bounceTypeOfReply(remoteReply)
   return { type, code, detail }
 }
 
-/** How Postfix and Exim say that the remote server rejected the text and not the recipient. */
-const REJECTED_TEXT = /\b(?:reply to|end of) (?:end of )?data\b/i
+/** How Postfix and Exim say that the remote server rejected the content of the mail and not the recipient. */
+const REJECTED_CONTENT = /\b(?:reply to|end of) (?:end of )?data\b/i
 
 /** OpenSMTPD writes no `Diagnostic-Code`, but `ap@jansen.nl: 552 Mailbox full` into the notification. */
 function diagnosticIn(notification: string, fields: ReadonlyMap<string, string>): string {
@@ -228,7 +228,7 @@ function isAutomatic({ headers, from }: Email): boolean {
   )
 }
 
-/** Replaces the text of a reply without text, in the message log and in the notice to the Admins. */
+/** Shown in the message log and in the notice to the Admins if a reply has no text. */
 const NO_TEXT =
   '[This reply has no text that can be shown. It may be encrypted, or consist of attachments only.]'
 
@@ -237,7 +237,7 @@ function textOf({ text = '' }: Email): string {
   return truncate(text.trim(), TEXT_CHARS_MAX).replaceAll('\0', '') || NO_TEXT
 }
 
-/** Returns the texts in a report that contain ids: the envelope id, and the headers of the returned mail. */
+/** Returns the texts in a report that contain ids: the envelope id, and headers of the returned mail. */
 function reportedIds(mail: Email): string {
   const status = partOf(mail, ...DELIVERY_STATUS) ?? ''
   const returned = partOf(mail, ...RETURNED_MAIL) ?? ''

@@ -59,7 +59,7 @@ export function failureCauseOf(reply: Reply, phase: 'recipient' | 'text'): Failu
       : // The reply code begins with 5, so the class is 5, even if the enhanced code begins with another number.
         bounceTypeOf(`5.${subjectAndDetail}`)
   }
-  // Without a reason, a rejection of the text does not show that the address is invalid.
+  // If the server rejected the content of the mail and gave no reason, the address may still be valid.
   if (phase === 'text') return 'soft'
   // The server requires a login or TLS.
   if (status === 530) return 'general'

@@ -24,7 +24,7 @@ export async function rehearse(deps: SendDeps, accountId?: string): Promise<Mess
   const previousId = createId('mtr')
   // Messages that an interrupted rehearsal on this machine was sending become due. Those of rehearsals that still run
   // do not.
-  await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, clock(), isOrphaned))
+  await database.transaction((tx) => REMINDER_LEASES.makeOrphansDue(tx, clock(), isOrphaned))
   // Messages are sent one at a time, so that every rehearsal sends the same messages in the same order.
   const sendInOrder = () => sendRound(deps, 1, { accountId })
   for (let round = 0; round < ROUNDS_MAX; round++) {

@@ -93,7 +93,7 @@ export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
     async prepare() {
       if (!isOnlyBackend) return
       const isOrphaned = () => true
-      await database.transaction((tx) => DELIVERY_LEASES.reclaim(tx, clock(), isOrphaned))
+      await database.transaction((tx) => DELIVERY_LEASES.makeOrphansDue(tx, clock(), isOrphaned))
     },
     round: () => deliverer.startDue(pollMs),
   })

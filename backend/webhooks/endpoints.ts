@@ -94,8 +94,8 @@ export async function createEndpoint(
 }
 
 /**
- * Changes an endpoint. If the URL changes, failures at the previous URL no longer count, and a delay because its
- * receiver was overloaded ends. Throws `Problem` `validation_failed` with all errors.
+ * Changes an endpoint. If the URL changes, failures at the previous URL no longer count, and deliveries no longer wait
+ * because the previous receiver was overloaded. Throws `Problem` `validation_failed` with all errors.
  */
 export async function updateEndpoint(
   tx: Transaction,
@@ -208,7 +208,8 @@ export async function deleteEndpoint(
     {
       status: 'disabled',
       status_since: now,
-      // The table requires a reason for each disabled endpoint.
+      // The table requires a reason for each disabled endpoint. No page shows it for a deleted one; otherwise, `gone`
+      // means that the receiver responded with 410.
       disabled_reason: row.disabled_reason ?? 'gone',
       // The secrets are no longer needed.
       secret: '',

@@ -6,8 +6,8 @@
  * - at the total limit, connections of the clients that have the most connections;
  * - at the limit on handshakes, handshakes of the clients that have the most handshakes.
  *
- * If none can be closed, the new connection is refused. If a client opens thousands of connections and leaves them
- * idle, some of these are therefore closed. Clients with less than half as many connections lose none.
+ * If a client opens thousands of connections and leaves them idle, it therefore loses some of these. Clients with less
+ * than half as many connections lose none. If no connection can be closed, the new one is refused.
  */
 import type { Client } from './clients.ts'
 

@@ -1,15 +1,15 @@
 /**
- * The rate-limit allowance of a call: how a change of the key's limit affects it, and which allowance the response and
- * the usage report show.
+ * The allowance of a call, which is the result of the rate limiter: how a change of the key's limit affects it, which
+ * allowance the headers of the response show, and which calls are reported.
  */
 import type { Call } from '../call/call.ts'
 import type { KnownKey } from '../keys/look-up.ts'
 import { type Allowance, isOverLimit, type RateLimiter } from '../rate-limit/limiter.ts'
 
 /**
- * Applies the new limit of the key to a call to which the old limit has already been applied. If the key had reached
- * the old limit, the call was not counted, and is now counted against the new limit. A call that was counted is not
- * counted again.
+ * Called if a look-up during the call shows that the key's limit has changed since the limit was applied to the call.
+ * If the call was over the previous limit, it was not counted, and the new limit is applied now. A call that was
+ * counted is not counted again.
  */
 export async function applyLimit(
   rateLimiter: RateLimiter,
@@ -53,8 +53,8 @@ export function allowanceToShow(
 }
 
 /**
- * Returns the allowance for the usage report, even if the call is over the limit. Returns undefined if the
- * call never reached the rate limiter, or if its key cannot be used (401).
+ * Returns undefined for a call that is not reported, because the limit was not applied to it, or its key cannot be used
+ * (401). A call over the limit is reported.
  */
 export function allowanceToReport({ allowance }: Call, status: number): Allowance | undefined {
   return status === 401 ? undefined : allowance

@@ -111,8 +111,8 @@ export function parseRedisAddress(text: string): RedisAddress {
 }
 
 /**
- * Describes the address without its password, for `--check-config`. All gateways must use the same database: in another
- * one, each key would have a second count.
+ * Describes the address without its password, for `--check-config`. The description includes the database, because all
+ * gateways must use the same one: in two databases, the calls of a key would be counted separately.
  */
 export function describeRedis(address: RedisAddress): string {
   const { db, username = 'default' } = address
@@ -173,8 +173,8 @@ function parseDb(text: string | null): number {
 
 /**
  * A password without a user name belongs to the user `default`. A user name without a password is rejected: it is often
- * meant as the password, and without a password, the client would not log in. `passwordAlone` is an example of an
- * address with a password and without a user.
+ * meant as the password, and without a password, the client would not log in. `passwordAlone` shows how to
+ * write a password without a user in this form of the address.
  */
 function loginOf(
   username: string | null | undefined,

@@ -98,8 +98,8 @@ function isVariableOf(schema: Record<string, Setting<unknown>>, name: string): b
 
 /**
  * Returns the variables that are not settings, but begin with the first word of a setting, such as `REDIS_`.
- * They may be mistyped, or belong to another process, so they are only reported. `readSettings` rejects
- * those with the prefix of this process.
+ * They may be mistyped, or belong to another process, so they only cause a warning. (Variables with the prefix of this
+ * process are not among them: `readSettings` has rejected these.)
  */
 export function findPossiblyMistypedVariables(
   schema: Record<string, Setting<unknown>>,
@@ -219,14 +219,16 @@ export function list<T>(inner: Setting<T>): Setting<readonly T[]> {
     ...inner,
     parse(value) {
       const items = value.split(',')
-      return items.map((item) => {
+      return items.map((item, index) => {
         try {
           return inner.parse(item.trim())
         } catch (error) {
           if (items.length === 1) throw error
           // The comma may belong to a generated secret.
           const reason = messageOf(error)
-          throw new Error(`contains a comma, which separates values, and one of them ${reason}`)
+          throw new Error(
+            `contains a comma, so it is read as several values; value ${index + 1} ${reason}`,
+          )
         }
       })
     },
@@ -237,7 +239,7 @@ export function list<T>(inner: Setting<T>): Setting<readonly T[]> {
 export function httpUrl(description: string, options: SettingOptions = {}): Setting<string> {
   return setting(description, options, (value) => {
     const url = URL.parse(value)
-    // `search` and `hash` are empty after a single `?` or `#`, too.
+    // The test uses `href`, because `search` and `hash` are also empty if nothing follows the `?` or `#`.
     if (url === null || !/^https?:$/.test(url.protocol) || /[?#]/.test(url.href)) {
       throw new Error(
         `must be an http or https address without a query or fragment, not "${withoutLogin(value)}"`,

@@ -49,7 +49,7 @@ export interface NoticeRow {
   /** JSON object. */
   detail: string
   created_at: string
-  /** When a mail to each recipient was queued; null until then. */
+  /** When the notice was dispatched: one mail for each recipient was then put into the outbox. Null until then. */
   mailed_at: string | null
 }
 

@@ -14,7 +14,8 @@ function setMenu() {
 isWide.addEventListener('change', setMenu)
 setMenu()
 
-/** The search, for which `search.js` ranks the results. */
+// The search, for which `search.js` ranks the results.
+
 const search = document.querySelector('search')
 const input = document.querySelector('#search')
 const searchStatus = document.querySelector('#found')
@@ -113,13 +114,14 @@ function renderResult({ href, page, title }, excerpt) {
   return item
 }
 
-/** Turns alternative sections, e.g. samples in several languages, into tabs. The browser stores the chosen language. */
-const CHOICE = 'docs-language'
+// Tabs for alternative sections, e.g. samples in several languages. The browser stores the chosen language.
+
+const STORAGE_KEY = 'docs-language'
 const storage = openStorage()
 let tabsCount = 0
 
 for (const element of document.querySelectorAll('.tabs')) makeTabs(element)
-chooseEverywhere(storage?.getItem(CHOICE))
+chooseEverywhere(storage?.getItem(STORAGE_KEY))
 
 /** Returns undefined if the browser blocks storage. The choice then applies to this page only. */
 function openStorage() {
@@ -181,7 +183,7 @@ function choose(tab) {
   const top = tab.getBoundingClientRect().top
   selectTab(tab)
   if (tab.closest('.tabs').dataset.tabs !== 'language') return
-  storage?.setItem(CHOICE, tab.textContent)
+  storage?.setItem(STORAGE_KEY, tab.textContent)
   chooseEverywhere(tab.textContent)
   // The samples above may now be taller or shorter. The page scrolls by the difference, so that the chosen tab does not
   // move on the screen.
@@ -194,7 +196,8 @@ function chooseEverywhere(label) {
   }
 }
 
-/** In the list of contents, marks the link to the section that the reader sees. */
+// In the list of contents, the link to the section that the reader sees is marked.
+
 const links = new Map(
   [...document.querySelectorAll('.menu a[href^="#"]')].map((link) => [link.hash.slice(1), link]),
 )
@@ -212,7 +215,8 @@ const observer = new IntersectionObserver(
 )
 for (const id of links.keys()) observer.observe(document.getElementById(id))
 
-/** Adds a button that copies a sample. If the browser does not allow this, the sample is selected instead. */
+// Buttons that copy samples. If the browser does not allow this, the sample is selected instead.
+
 const copyStatus = document.querySelector('#copy-status')
 
 for (const pre of document.querySelectorAll('pre:not(:has([data-language="http"]))')) addCopy(pre)

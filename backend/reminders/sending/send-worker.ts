@@ -49,7 +49,7 @@ export interface SendDeps extends SendCheckDeps {
 export interface SendWorkerDeps extends SendDeps {
   /**
    * Whether no other backend uses the database. If so, leases that exist at the start belong to a
-   * process that was killed, and are reclaimed.
+   * process that was killed, and are made due.
    */
   readonly isOnlyBackend: boolean
   readonly pollMs?: number
@@ -76,7 +76,7 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
     async prepare() {
       if (!isOnlyBackend) return
       const isOrphaned = () => true
-      await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, clock(), isOrphaned))
+      await database.transaction((tx) => REMINDER_LEASES.makeOrphansDue(tx, clock(), isOrphaned))
     },
     async round(signal) {
       const waitMs = Math.ceil((unavailableUntil ?? 0) - performance.now())

@@ -349,7 +349,7 @@ t.test('the day of an attempt is kept if the clock is set back', async (t) => {
   await crashAfterSendCheck(engine)
   const { database } = engine.testAccount.backend
   const dayBefore = new Date('2026-11-23T09:00:00.000Z')
-  await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, dayBefore, () => true))
+  await database.transaction((tx) => REMINDER_LEASES.makeOrphansDue(tx, dayBefore, () => true))
   await engine.send(dayBefore.toISOString())
   t.strictSame(await engine.messageLog(), ['friendly:sent'])
   const [sent] = await engine.messages()
