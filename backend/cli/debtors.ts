@@ -100,7 +100,7 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors chase-held',
     summary:
-      'Resume the blocked reminders about all open invoices of a customer. Reminders are blocked after a recent payment, after a person rejected a reminder, or if the invoice was already past due when it was created. Disputed invoices stay blocked. A customer that is paused or archived still receives no reminders.',
+      'Resume the blocked reminders about all open invoices of a customer. Reminders are blocked after a partial payment, after a person rejected a reminder, or if the invoice was already past due when it was created with chase_if_overdue: false. Disputed invoices stay blocked. A customer that is paused or archived still receives no reminders.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>

@@ -105,9 +105,7 @@ const RESOLVE: InvoiceAction = {
   change: (now, invoice) => ({ disputed_at: null, ...chasingFieldsFor(holdOf(invoice), now) }),
 }
 
-/**
- * Ends the hold of the invoice.
- */
+/** Ends the hold of the invoice (see `holds.ts`). */
 const RESUME: InvoiceAction = {
   auditAction: 'invoice.chasing_resumed',
   event: null,

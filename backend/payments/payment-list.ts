@@ -61,7 +61,9 @@ export async function listPayments(
 }
 
 /**
- * Returns the filter `created_since`, or the time that the filter `received_since` implies for it, whichever is later.
+ * If the list is filtered by `received_since`, returns a filter `created_since`: that of the list, or the time that
+ * `received_since` implies, whichever is later. Otherwise, returns no filter.
+ *
  * Without the implied time, a list that begins with the oldest payments would scan all payments that were received
  * before `received_since`. `received_on` can be tomorrow at most, in the account's time zone, which is at most a day
  * ahead of UTC. A payment is therefore created at most two days before `received_on`.

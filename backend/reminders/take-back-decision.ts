@@ -35,7 +35,7 @@ export async function takeBackDecision(
   const { status: message_status, approval_status } = message
   const detail =
     message.approval_decided_at === null
-      ? 'There is no decision to take back: nobody has approved or rejected this message.'
+      ? 'There is no decision to take back: this message is neither approved nor rejected at present.'
       : 'It is too late to take this decision back.'
   throw new Problem('approval_decided', detail, { members: { message_status, approval_status } })
 }

@@ -1,8 +1,8 @@
 /**
  * Resets a forgotten password through a mailed link. A worker looks up the user, and the response to the request does
  * not wait for this worker: otherwise, the response time would reveal whether a user has the address. The link works
- * once, within 30 minutes.
- * The code in the link is derived from the row's id and a secret key (`MailedCodes`); only the code's hash is stored.
+ * once, within 30 minutes. The code in the link is derived from the row's id and a secret key (`MailedCodes`); only the
+ * code's hash is stored.
  */
 
 import { createId } from '../../shared/contract/id.ts'

@@ -73,7 +73,7 @@ export interface ListenerOptions extends CallServerOptions {
   readonly responseTimeoutMs: number
   /** The minimum average rate of a body, in bytes per second. */
   readonly bodyRateMin: number
-  /** The age, varied by up to a tenth, after which a connection is closed with its next response. */
+  /** The age, varied by up to a tenth, from which a connection is old (see `Connection.isOld`). */
   readonly connectionAgeMs: number
   readonly budget: Budget
   /** The number of trusted proxies that add to `X-Forwarded-For`. */

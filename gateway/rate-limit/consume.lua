@@ -10,9 +10,10 @@
 -- Returns: the store's time, then for each key the count before these calls and the window's end, then the
 -- positions in KEYS of the counters that were unusable and were replaced.
 --
--- Each key has its own result: an unusable counter (not a whole number, negative or too large) affects only its key.
--- Any other error concerns the server. Redis normally reports it at the first write of the script, before anything is
--- counted. If it occurs at a later key, the error begins with PARTIAL, because calls of earlier keys were counted.
+-- Each key has its own result: an unusable counter (of another type, not a whole number, negative or too large) affects
+-- only its key. Any other error concerns the server. Redis normally reports it at the first write of the script, before
+-- anything is counted. If it occurs at a later key, the error begins with PARTIAL, because calls of earlier keys were
+-- counted.
 
 -- When a cluster moves a slot, a counter keeps its time to live, not its expiry time: the window's end shifts by
 -- the duration of the move and the difference between the clocks of the two servers. Two ends that are closer
@@ -37,8 +38,8 @@ for i, key in ipairs(KEYS) do
   local numbers = {}
   for number in string.gmatch(ARGV[1 + i], '%d+') do numbers[#numbers + 1] = tonumber(number) end
   local limit, calls, known, known_end, unreported = unpack(numbers)
-  -- If `known_end` is too late, the gateway learned it before the clock of this server was set back, or computed it with
-  -- a clock that is ahead. Without this correction, the window would last longer than its length.
+  -- If `known_end` is too late, the gateway learned it before the clock of this server was set back, or computed it
+  -- with a clock that is ahead. Without this correction, the window would last longer than its length.
   if known_end > now + window + SHIFT_MS then known_end = now + window end
 
   local counted = redis.pcall('INCRBY', key, calls)
@@ -58,8 +59,8 @@ for i, key in ipairs(KEYS) do
   local before = counted - calls
 
   if ends < 0 or ends > now + window + SHIFT_MS then
-    -- No valid window is open: this is the first call of a window, or the store lost the window, or its end is too late,
-    -- because the clock of this server was set back or another program altered the end.
+    -- No valid window is open: this is the first call of a window, or the store lost the window, or its end is too
+    -- late, because the clock of this server was set back or another program altered the end.
     if known_end > now then
       before, ends = math.max(before, known), known_end
     else

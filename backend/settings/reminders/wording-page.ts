@@ -4,8 +4,10 @@ import { attribute, type Html, html } from '../../html/html.ts'
 import type { WordingKey } from '../../mail/wording/account-wordings.ts'
 import { LANGUAGES } from '../../mail/wording/languages.ts'
 import {
+  trimLines,
   VARIABLES,
   type Variable,
+  WORDING_FIELDS,
   type Wording,
   type WordingField,
 } from '../../mail/wording/wording.ts'
@@ -148,9 +150,10 @@ ${
 }
 
 /** Says what the preview shows when the page is loaded. */
-function renderPreviewHint({ isUnsaved, invoice }: WordingView): Html {
+function renderPreviewHint({ isUnsaved, invoice, values, stored }: WordingView): Html {
   if (isUnsaved) {
-    return html`The texts in the form are not saved.<noscript> The preview shows the saved wording until you press Preview.</noscript>`
+    const differs = WORDING_FIELDS.some((name) => trimLines(values[name]) !== stored[name])
+    return html`${differs && 'The texts in the form are not saved.'}<noscript> The preview shows the saved wording until you press Preview.</noscript>`
   }
   return invoice === ''
     ? html`At first, the preview shows a made-up invoice, because nothing is owed to you at present.`

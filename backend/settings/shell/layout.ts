@@ -222,8 +222,8 @@ ${killSwitch.reason} <a href="/settings/kill-switch">Details<span class="unseen"
 ${
   isReadOnlyAccount &&
   html`<p><strong>This account is read-only.</strong> ${READ_ONLY_WORDS[session.account.status]} No reminder is sent, and
-customers, invoices and payments can be read, but not changed: API calls that write are rejected with status 423. You can
-still pause reminders, record disputes, and issue and revoke keys.
+customers, invoices and payments can be read, but not changed: API calls that write are rejected with status 423. Reminders
+can still be paused, disputes recorded, and keys issued and revoked.
 <a href="/settings/account-state">${session.account.status === 'trial_paused' && session.user.role === 'admin' ? 'Resume' : 'Details'}<span class="unseen"> of the account</span></a></p>`
 }
 </div>`

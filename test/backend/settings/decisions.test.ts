@@ -53,7 +53,7 @@ t.test('before a decision, there is none to take back', async (t) => {
   const { ada, path } = await openQueue(t, '10:30')
   matches(t, await ada.send('POST', `${path}/take-back`), {
     status: 409,
-    json: { code: 'approval_decided', detail: /nobody has approved or rejected/ },
+    json: { code: 'approval_decided', detail: /neither approved nor rejected/ },
   })
 })
 

@@ -106,6 +106,10 @@ t.test('after a rejected save, the page says that the texts are not saved', asyn
   const { text } = await ada.submit(PATH, { ...WORDING, opening: '{x}', invoice: '' })
   matches(t, text, containing('The texts in the form are not saved.'))
   t.notMatch(text, /At first/)
+  // Regression: after a test mail with the saved texts, the page said that they are not saved.
+  t.equal((await ada.submit(PATH, { ...WORDING, invoice: '' })).status, 303)
+  const tested = await ada.submit(`${PATH}/test`, { ...WORDING, invoice: '' })
+  t.notMatch(tested.text, /not saved/)
 })
 
 // Regression: a sentence that ended with the name of such a company ended with two full stops.

@@ -138,8 +138,8 @@ for (const button of document.querySelectorAll('[data-copy]')) {
   })
 }
 
-// A page that shows a secret once asks for confirmation if it is left before the person has confirmed that the secret is
-// stored.
+// A page that shows a secret once asks for confirmation if it is left before the person has confirmed that the secret
+// is stored.
 const secretCard = document.querySelector('[data-reveal]')
 if (secretCard) {
   const checkbox = secretCard.querySelector('#stored')
