@@ -22,8 +22,8 @@ import { isMoved, isUnreachable, sendWithFailover } from './failover.ts'
 import { lostResponse } from './lost-response.ts'
 
 /**
- * A call that still waits for a connection this long after `forward` was called fails. It may have waited at several
- * backends in succession.
+ * An attempt that has waited this long for a connection fails. The limit applies to the sum of the waits if the call is
+ * moved from backend to backend. A retry may wait this long again.
  */
 const QUEUE_TIMEOUT_MS = 5_000
 /**
@@ -89,7 +89,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   const forward: Forwarder['forward'] = async (request, abort, record) => {
     retryBudget = Math.min(RETRY_BUDGET_MAX, retryBudget + RETRIES_PER_CALL)
     let retriedFailure: AttemptFailed | undefined
-    const waitUntil = performance.now() + QUEUE_TIMEOUT_MS
+    let waitUntil = performance.now() + QUEUE_TIMEOUT_MS
     const send = async (backend: Backend): Promise<UpstreamResponse> => {
       record.backend = backend.url
       const from = performance.now()
@@ -111,6 +111,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
         retryBudget--
         retries++
         retriedFailure = error
+        waitUntil = performance.now() + QUEUE_TIMEOUT_MS
         return true
       })
     } catch (error) {

@@ -204,6 +204,33 @@ t.test(
   },
 )
 
+// Regression: the time that the first attempt took was deducted from the time that the retry may wait for a connection.
+t.test('a retry waits for a connection even if the first attempt took long', async (t) => {
+  const backends = [await startRawBackend(t), await startRawBackend(t)]
+  const { url } = await startGateway(t, backends.map((each) => each.url).join(), {
+    BACKEND_CONNECTIONS: '1',
+    LOG_LEVEL: 'fatal',
+  })
+  const calls: string[] = []
+  for (const each of backends) {
+    each.setBehavior((socket, _index, request) => {
+      calls.push(request.slice(request.indexOf('?') + 1, request.indexOf(' HTTP/')))
+      // The first attempt takes longer than a call may wait for a connection.
+      if (calls.length === 1) setTimeout(() => socket.destroy(), 5_500)
+      else setTimeout(() => socket.write(RAW_OK), calls.length === 2 ? 7_000 : 0)
+    })
+  }
+  const responses = await Promise.all(
+    ['first', 'second'].map((name) => call(`${url}/api/v1/debtors?${name}`, READ)),
+  )
+  t.strictSame(
+    responses.map(({ status }) => status),
+    [200, 200],
+  )
+  t.equal(calls.length, 3)
+  t.equal(calls[2], calls[0])
+})
+
 t.test('at the end, no connections are open except those of the pools', async (t) => {
   backend.setBehavior(send(RAW_OK))
   // Up to four for calls, and a few for internal requests and look-ups of unknown keys.

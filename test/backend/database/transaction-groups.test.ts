@@ -304,7 +304,7 @@ t.test('if the server refuses the COMMIT of a group, no transaction counts as lo
 })
 
 t.test('a transaction whose group does not begin in time is rejected', async (t) => {
-  const database = await openTestDatabase(t, { url: await newPostgresUrl(t), waitMsMax: 200 })
+  const database = await openTestDatabase(t, { url: await newPostgresUrl(t), waitMsMax: 2_000 })
   const blockers = await occupyGroups(database)
   const work = database.transaction(async () => {}, { accountId: ACCOUNT, debtorId: 'debtor' })
   await rejectsWith(t, work, { code: 'service_unavailable' })
