@@ -1,4 +1,3 @@
-/** Composes the gateway from its settings. */
 import cluster from 'node:cluster'
 import { loadContract } from '../shared/contract/contract.ts'
 import { type Running, runProcess } from '../shared/process/lifecycle.ts'
@@ -90,8 +89,8 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const rateLimiter = createRateLimiter(settings, metrics, log)
   const usage = createUsageReporter(backends, rateLimiter, log)
   const authenticator = new Authenticator(backends)
-  // A slow client can occupy a connection with its streamed response. The number of streamed responses is limited, so
-  // that half of the connections to a backend serve other calls even if all streamed responses come from this backend.
+  // A slow client can occupy a connection with its streamed response. With this limit, at least half of the connections
+  // to each backend remain for other calls.
   const streamsMax = Math.ceil(connections / 2)
   const forwarder = createForwarder({ backends, timeoutMs, waitMs, streamsMax, log })
   const budget = createBudget(settings, addresses, log)
@@ -169,9 +168,9 @@ function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): R
 }
 
 /**
- * Creates the budget of client connections and memory. If the limit on open files is too low for `GATEWAY_CONNECTIONS`,
- * fewer connections are accepted: otherwise, clients could use up all file descriptors, and the gateway could not
- * connect to backends. How many connections are left for clients depends on the number of backends, which may change.
+ * If the limit on open files is too low for `GATEWAY_CONNECTIONS`, fewer connections are accepted: otherwise, clients
+ * could use up all file descriptors, and the gateway could not connect to backends. The limit changes with the number
+ * of backends.
  */
 function createBudget(settings: Settings, addresses: BackendAddresses, log: Logger): Budget {
   const { GATEWAY_CONNECTIONS, BACKEND_CONNECTIONS, BACKEND_URLS } = settings
@@ -213,8 +212,8 @@ interface HealthSources {
 }
 
 /**
- * After the gateway has started, an outage makes it degraded, not unready. Otherwise a load balancer would
- * remove every gateway during an outage of Redis or of the backends.
+ * After the gateway has started, an outage makes it degraded, not unready. Otherwise, load balancers would remove every
+ * gateway during an outage of Redis or of the backends.
  */
 function healthOf(
   { backends, rateLimiter, budget, certificate, settings }: HealthSources,

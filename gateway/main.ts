@@ -1,14 +1,8 @@
 /** `npm run gateway`, or `node gateway/main.ts`: starts the gateway with its V8 flags. */
 
 /**
- * V8 reads these flags only when a process starts. `docs/decisions/0009-v8-flags.md` has the effect of each.
- *
- * - The young generation may use 16 MB for new objects. With less, which is Node's default if the machine has little
- *   memory, objects of calls in progress are promoted to the old generation.
- * - The old generation is collected when it has grown by 15 %, which keeps memory use low.
- * - Garbage is collected on the main thread only: a gateway process has one core, for which other threads would compete
- *   with the main thread.
- * - `gc` is exposed: `shared/process/buffers.ts` calls it to free unused buffers earlier than V8 would.
+ * V8 reads these flags only when a process starts. `docs/decisions/0009-v8-flags.md` explains each. `gc` is exposed for
+ * `shared/process/buffers.ts`.
  */
 const V8_FLAGS = [
   '--max-semi-space-size=16',

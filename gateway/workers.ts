@@ -1,7 +1,6 @@
 /**
- * Supervises several gateway workers on one port. All workers listen on the port, and the kernel distributes
- * connections over them. The supervisor accepts no calls: it serves health and metrics for all workers, kills
- * workers that hang, and replaces workers that end.
+ * Supervises several gateway workers, which all listen on one port. The supervisor accepts no calls: it serves health
+ * and metrics for all workers, kills workers that hang, and replaces workers that end.
  */
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
@@ -27,8 +26,7 @@ const HEARTBEAT_INTERVAL_MS = 1_000
  */
 const SILENT_MS_MAX = 8_000
 /**
- * This is longer than the time for which a worker waits for one of its metrics (`READ_MS_MAX` in
- * `shared/process/metrics.ts`).
+ * This is longer than `READ_MS_MAX` in `shared/process/metrics.ts`, for which a worker waits for one of its metrics.
  */
 const METRICS_TIMEOUT_MS = 3_000
 
@@ -43,7 +41,6 @@ export interface WorkersOptions {
 
 interface RunningWorker {
   readonly worker: Worker
-  /** The URL of the worker's operations listener. */
   readonly operationsUrl: string
 }
 
@@ -59,7 +56,6 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   let replaceDelayMs = REPLACE_DELAY_MS_MIN
   let port = options.port
   let reloads = 0
-  // With shared keys, each worker can resume TLS sessions that began at another worker.
   const ticketKeys = new SharedTicketKeys()
 
   async function startWorker(): Promise<void> {
@@ -80,8 +76,8 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     const started = { worker, operationsUrl }
     running.set(worker.id, started)
     ticketKeys.share(worker)
-    // The worker may have read the settings before the reload. It gets the signal only now, because the signal could
-    // have ended the worker while it was starting.
+    // The worker may have read the settings before the reload. The signal is sent only now, because it could have ended
+    // the worker while it was starting.
     if (reloads > reloadsBefore) worker.process.kill('SIGHUP')
     const heartbeat = watchHeartbeat(started, log)
     worker.once('exit', (code, signal) => {
@@ -104,11 +100,10 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     })
   }
 
-  // While a worker does not respond, each scrape causes the same warning. This log counts repeated warnings instead of
-  // writing each of them.
+  // While a worker does not respond, each scrape causes the same warning.
   const collapsingLog = createCollapsingLog(log)
-  // The operations listener starts first, because it fails if another gateway already uses its port. Listening
-  // on the public port would succeed, since that port can be shared.
+  // The operations listener starts first, because it fails if another gateway already uses its port. The public port
+  // can be shared.
   const operations = await listenForOperations({
     host: options.operationsHost,
     port: options.operationsPort,
@@ -147,7 +142,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   }
 }
 
-/** Not every machine has an IPv4 address, even for connections to itself. */
+/** Some machines have no IPv4 address, even for connections to themselves. */
 async function chooseLoopback() {
   return assertPortFree(0, '127.0.0.1').then(
     () => ({ address: '127.0.0.1', origin: 'http://127.0.0.1' }),
@@ -155,11 +150,11 @@ async function chooseLoopback() {
   )
 }
 
-/** Resolves with the ports of a worker once it listens; with undefined if the worker ends first. */
+/** Resolves with the ports of a worker; with undefined if the worker ends before it listens. */
 async function readReadyLine({ process: { stdout } }: Worker) {
   if (stdout === null) return undefined
   for await (const line of createInterface({ input: stdout })) {
-    // Later output is discarded. Otherwise, it could fill the pipe and block the worker.
+    // Unread output could fill the pipe and block the worker.
     stdout.resume()
     const { listening }: { listening: Running<unknown>['listening'] } = JSON.parse(line)
     return listening
@@ -167,7 +162,6 @@ async function readReadyLine({ process: { stdout } }: Worker) {
   return undefined
 }
 
-/** Kills a worker that hangs, so that it is replaced. */
 function watchHeartbeat({ worker, operationsUrl }: RunningWorker, log: Logger): NodeJS.Timeout {
   let respondedAt = performance.now()
   let checkedAt = respondedAt
@@ -185,7 +179,6 @@ function watchHeartbeat({ worker, operationsUrl }: RunningWorker, log: Logger): 
       () => {
         respondedAt = performance.now()
       },
-      // A failed query leaves `respondedAt` unchanged.
       () => {},
     )
   }, HEARTBEAT_INTERVAL_MS)
@@ -198,7 +191,7 @@ async function terminate(worker: Worker | undefined): Promise<void> {
   await exited
 }
 
-/** Reports the gateway as ready if at least one worker is ready and the gateway does not drain. */
+/** The gateway is ready if at least one worker is ready and the gateway does not drain. */
 async function healthOf(
   workers: readonly RunningWorker[],
   count: number,

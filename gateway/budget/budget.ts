@@ -1,8 +1,6 @@
 /**
- * Limits the connections and the memory that clients use, in total and per client, and the TLS handshakes in total.
- * At a limit on connections or handshakes, the gateway closes connections of the clients that use the most, or refuses
- * the new connection. At a limit on memory, it closes connections or rejects requests of the clients that use the most.
- * One client therefore cannot use up what the others need.
+ * Limits the connections and the memory that clients use, in total and per client, and the TLS handshakes in total, so
+ * that one client cannot use up what the others need.
  */
 
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
@@ -43,7 +41,7 @@ export class Budget {
   readonly #clients = new Clients()
   readonly #connections: Connections<BudgetedConnection>
   readonly #memory: Memory
-  /** How many connections were evicted or refused, by reason. `connections.ts` and `memory.ts` explain the reasons. */
+  /** How many connections were evicted or refused, by reason. */
   readonly evicted: Readonly<Record<EvictionReason, number>>
   /** `performance.now()` when each limit was last reached. */
   readonly #reachedAt = new Map<EvictionReason, number>()
@@ -77,20 +75,16 @@ export class Budget {
     return this.#connections.handshakes
   }
 
-  /** The memory used by calls whose key is cached (`known`), or by all others (`unknown`). */
   bytesOf(partition: PartitionName): number {
     return this.#memory.bytesOf(partition)
   }
 
-  /** Closes connections beyond the new limit immediately, except those with a call in progress. */
+  /** See `Connections.setMax`. */
   setConnectionsMax(connectionsMax: number): void {
     this.#connections.setMax(connectionsMax)
   }
 
-  /**
-   * Returns the client that all connections from an IPv4 address or an IPv6 /64 belong to. `isLimited` is false for a
-   * trusted proxy, which represents many clients.
-   */
+  /** See `Clients.of`. */
   clientOf(network: string, { isLimited }: Pick<Client, 'isLimited'>): Client {
     return this.#clients.of(network, isLimited)
   }
@@ -99,14 +93,13 @@ export class Budget {
     return new ConnectionMemory(this.#memory, client)
   }
 
-  /** Adds a new connection. Returns false if a limit is reached and no other connection can be closed. */
+  /** See `Connections.add`. */
   open(connection: BudgetedConnection): boolean {
     const isOpen = this.#connections.add(connection)
     if (!isOpen) this.#clients.deleteIfUnused(connection.peer)
     return isOpen
   }
 
-  /** Replaces a completed handshake with its connection. */
   replace(handshake: BudgetedConnection, connection: BudgetedConnection): void {
     this.#connections.replace(handshake, connection)
   }

@@ -9,10 +9,7 @@ export type PartitionName = 'known' | 'unknown'
 export class Client {
   /** An IPv4 address, or the /64 of an IPv6 address; empty if the address is not known. */
   readonly network: string
-  /**
-   * Whether the limits per client apply. They do not apply to a trusted proxy, which represents many
-   * clients.
-   */
+  /** Whether the limits per client apply. They do not apply to a trusted proxy, which represents many clients. */
   readonly isLimited: boolean
   /** The number of open connections, including those in their TLS handshake. */
   connections = 0
@@ -37,7 +34,7 @@ export class Clients {
     return this.#byNetwork.size
   }
 
-  /** Returns the client of a network. If the client exists already, `isLimited` has no effect. */
+  /** Returns the client of a network, and creates it if needed. `isLimited` has no effect on an existing client. */
   of(network: string, isLimited: boolean): Client {
     const existing = this.#byNetwork.get(network)
     if (existing !== undefined) return existing
@@ -47,8 +44,8 @@ export class Clients {
   }
 
   /**
-   * Deletes the client if it has no connections and uses no memory. If the client was deleted before, `of` may have
-   * created another `Client` for its network since then; that one is not deleted.
+   * Deletes the client if it is unused. If `of` has created another `Client` for its network in the meantime, that one
+   * is not deleted.
    */
   deleteIfUnused(client: Client): void {
     const isCurrent = this.#byNetwork.get(client.network) === client

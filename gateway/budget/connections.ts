@@ -6,15 +6,14 @@
  * - at the total limit, connections of the clients that have the most connections;
  * - at the limit on handshakes, handshakes of the clients that have the most handshakes.
  *
- * If a client opens thousands of connections and leaves them idle, it therefore loses some of these. Clients with less
- * than half as many connections lose none. If no connection can be closed, the new one is refused.
+ * If no connection can be closed, the new one is refused.
  */
 import type { Client } from './clients.ts'
 
 /**
- * When a limit is reached, several connections are closed together: this share of the limit, but at least one and
- * at most `CLOSED_TOGETHER_MAX`. Choosing connections takes time, so closing them one by one would be slower. nginx
- * also closes up to 32 idle connections at a time.
+ * When a limit is reached, this share of it is closed together, but at least one connection and at most
+ * `CLOSED_TOGETHER_MAX`. Closing one by one would be slower, because each choice takes time. nginx also closes up to 32
+ * idle connections at a time.
  */
 const CLOSED_SHARE = 1 / 32
 const CLOSED_TOGETHER_MAX = 32
@@ -25,22 +24,19 @@ const CLOSED_TOGETHER_MAX = 32
 const HANDSHAKES_SHARE = 1 / 10
 
 export interface ClientConnection {
-  /** The client at the other end of the connection. If this is a trusted proxy, it sends the calls of many clients. */
+  /** The client, or the trusted proxy, at the other end of the connection. */
   readonly peer: Client
-  /** Whether the connection is still in its TLS handshake. */
   readonly isHandshake: boolean
   /** Whether the key of the last call on the connection was cached. */
   readonly wasLastKeyCached: boolean
   /** Whether at least one call has arrived on the connection. */
   readonly hasServed: boolean
-  /** Whether a call is in progress. */
   readonly isServing: boolean
   destroy(): void
 }
 
 export interface ConnectionLimits {
   readonly connectionsMax: number
-  /** The maximum number of connections of one client. */
   readonly clientConnectionsMax: number
 }
 
@@ -74,10 +70,7 @@ export class Connections<T extends ClientConnection> {
     return this.#all.values()
   }
 
-  /**
-   * Changes the limit on all connections. Immediately closes connections beyond it, except those with a call in
-   * progress.
-   */
+  /** Changes the total limit. Immediately closes connections beyond it, except those with a call in progress. */
   setMax(connectionsMax: number): void {
     this.#connectionsMax = connectionsMax
     // Few are closed at a time, because each closing may change which clients have the most connections.
@@ -92,7 +85,6 @@ export class Connections<T extends ClientConnection> {
     const connectionsMax = this.#connectionsMax
     const clientConnectionsMax = this.#clientConnectionsMax
     const handshakesMax = connectionsMax * HANDSHAKES_SHARE
-    // The limit per client does not apply to a trusted proxy, which represents many clients.
     const canAdd =
       (!(peer.isLimited && peer.connections >= clientConnectionsMax) ||
         this.#makeRoom('client_connections', clientConnectionsMax, peer)) &&
@@ -113,7 +105,6 @@ export class Connections<T extends ClientConnection> {
     if (this.#all.has(connection)) this.#update(connection, -1)
   }
 
-  /** Adds the connection (`change` is 1) or deletes it (-1), and updates the counts. */
   #update(connection: T, change: 1 | -1): void {
     const { peer, isHandshake } = connection
     if (change === 1) this.#all.add(connection)
@@ -124,14 +115,14 @@ export class Connections<T extends ClientConnection> {
     this.#handshakes += change
   }
 
-  /** Returns false if no connection can be closed: the new connection is then refused, and is counted as evicted. */
+  /** Returns false if no connection can be closed. The new connection is then refused and counted as evicted. */
   #makeRoom(reason: ConnectionEvictionReason, limit: number, peer?: Client): boolean {
     if (this.#close(reason, countClosedTogether(limit), peer) > 0) return true
     this.#onEvict(reason, 1)
     return false
   }
 
-  /** Closes up to `countMax` connections. Returns how many it has closed. */
+  /** Returns how many connections it has closed. */
   #close(reason: ConnectionEvictionReason, countMax: number, peer?: Client): number {
     const closed = this.#chooseToClose(reason === 'handshakes', countMax, peer)
     for (const connection of closed) {
@@ -179,7 +170,6 @@ function countClosedTogether(limit: number): number {
 
 const RANK_MAX = 2
 
-/** Connections of the lowest rank are closed first. */
 function rankOf({ hasServed, wasLastKeyCached }: ClientConnection): number {
   if (!hasServed) return 0
   return wasLastKeyCached ? 2 : 1

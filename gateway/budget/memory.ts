@@ -6,7 +6,7 @@
  */
 import type { Client, Clients, PartitionName } from './clients.ts'
 
-/** The share of the memory that belongs to the partition `known`: to calls whose key is cached. */
+/** The share of the memory that belongs to the partition `known`. */
 const KNOWN_SHARE = 3 / 4
 /**
  * A share of each partition (`SMALL_SHARE`) is reserved for connections that use at most this many bytes.
@@ -15,14 +15,13 @@ const KNOWN_SHARE = 3 / 4
 const SMALL_BYTES = 4 * 1024
 const SMALL_SHARE = 1 / 16
 /**
- * Evictions free at least this share of the exceeded limit, even if less memory is needed, unless the chosen
- * connections use less. If evictions freed only what is needed, connections would have to be chosen more often, which
- * takes time.
+ * Evictions free at least this share of the exceeded limit, if the chosen connections use that much. Without this,
+ * connections would be chosen more often, which takes time.
  */
 const FREED_SHARE = 1 / 8
 /**
- * The minimum time in the cost of a connection. Without it, a connection that has only just begun to use
- * memory would have no cost, however many bytes it uses.
+ * The minimum time in the cost of a connection. Without it, a connection that has only just begun to use memory would
+ * have no cost.
  */
 const USED_MS_MIN = 1
 
@@ -39,7 +38,6 @@ export interface MemoryUser {
 
 export interface MemoryLimits {
   readonly bytesMax: number
-  /** The maximum number of bytes that one client may use. */
   readonly clientBytesMax: number
 }
 
@@ -59,9 +57,8 @@ export class Memory {
   readonly #onEvict: (reason: MemoryEvictionReason, connections: number) => void
 
   /**
-   * `users` contains all open connections, including those that use no memory at present. `onEvict` is called each
-   * time there is not enough memory, with the number of evicted connections. If evicting them does not free enough,
-   * the connection that needs the memory is counted too.
+   * `users` contains all open connections. `onEvict` is called each time there is not enough memory, with the number of
+   * evicted connections. The connection that needs the memory is included if evictions do not free enough.
    */
   constructor(
     { bytesMax, clientBytesMax }: MemoryLimits,
@@ -101,9 +98,8 @@ export class Memory {
       partition.bytes += bytes
       client.bytes[partition.name] += bytes
     }
-    // A client is deleted when it has no connections and uses no memory. Behind a proxy, the client of a call never has
-    // connections, because they all belong to the proxy: such a client must be deleted when its last bytes are
-    // released.
+    // Behind a proxy, the client of a call has no connections, because they belong to the proxy. Such a client is
+    // deleted when its last bytes are released.
     if (client.connections === 0) this.#clients.deleteIfUnused(client)
     return canAdd
   }
@@ -117,8 +113,8 @@ export class Memory {
 
   /**
    * Chooses the most expensive connections, and evicts them one by one until `bytes` fit and `FREED_SHARE` of the
-   * exceeded limit has been freed. If all chosen connections are evicted and `bytes` still do not fit, chooses again.
-   * Returns false if no connection can be evicted, or if the connection that needs the memory is itself chosen.
+   * exceeded limit has been freed. Returns false if no connection can be evicted, or if the connection that needs the
+   * memory is itself chosen.
    */
   #makeRoom(partition: Partition, memory: ConnectionMemory, bytes: number): boolean {
     const { name, bytesMax, clientBytesMax } = partition
@@ -141,8 +137,7 @@ export class Memory {
       }
       client.connections--
     } while (!fits)
-    // If the bytes do not fit, the connection that needs them is usually closed, or its body rejected. It is therefore
-    // counted as evicted.
+    // If the bytes do not fit, the connection that needs them is usually closed, or its body is rejected.
     this.#onEvict(exceedsClientLimit ? 'client_memory' : 'memory', fits ? evicted : evicted + 1)
     return fits
   }
@@ -150,7 +145,7 @@ export class Memory {
   /**
    * Considers the client `onlyOf` or, if it is undefined, the clients that use at least half as much as the client that
    * uses the most. Of their connections, returns those whose cost (bytes × time) is at least half of the highest cost.
-   * They are not sorted, since sorting thousands of connections during a flood would take too long.
+   * They are not sorted: sorting thousands of connections during a flood would take too long.
    */
   #mostExpensive(name: PartitionName, onlyOf: Client | undefined): MemoryUser[] {
     const users: MemoryUser[] = []
@@ -173,9 +168,7 @@ export class Memory {
   }
 }
 
-/** The memory that one connection uses. */
 export class ConnectionMemory {
-  /** The memory that all connections share. */
   readonly #shared: Memory
   #client: Client
   #partition: PartitionName = 'unknown'

@@ -1,4 +1,3 @@
-/** How many connections of clients the limit on open files allows. */
 import { openFilesMax } from '../../shared/process/open-files.ts'
 
 /** The number of files and sockets that the process needs besides its connections to clients and backends. */

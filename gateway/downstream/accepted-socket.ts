@@ -1,22 +1,20 @@
-/** Reads the bytes of accepted sockets into one shared buffer where Node allows it, which saves CPU time. */
 import { Socket, type SocketConstructorOpts } from 'node:net'
 import { copyBuffer } from '../../shared/process/buffers.ts'
 
-/** The bytes of each read are copied from this buffer before the next read, which may be of another socket, begins. */
+/** The bytes of each read are copied from this buffer before the next read of any socket. */
 const BUFFER = Buffer.alloc(64 * 1024)
 /**
  * After this many bytes have been read from one socket, the other sockets are read. The number is the size of the
- * largest body of a call. Without this limit, libuv would read up to 2 MB from one socket in the same turn of the event
- * loop.
+ * largest body of a call. Without this limit, libuv would read up to 2 MB from one socket at a time.
  */
 const BYTES_PER_TURN = 256 * 1024
 
 /**
  * Reads an accepted socket, which must be paused (`pauseOnConnect`) or a TLS socket. Returns the socket to use from
- * then on. If the accepted socket were read as a stream, Node would allocate 64 KiB for each read, and a call would
- * take about 5 % more CPU time (`npm run bench -- gateway --against DIRECTORY`). `node:net` offers `onread` only for
- * sockets that it connects, so a second socket takes over the handle of the first. A TLS socket is always read as a
- * stream. The handle is private to Node: if a version of Node has a different handle, every socket is read as a stream.
+ * then on. If a socket is read as a stream, Node allocates 64 KiB for each read, and a call takes about 5 % more CPU
+ * time (`npm run bench -- gateway --against DIRECTORY`). `node:net` offers `onread` only for sockets that it connects,
+ * so a second socket takes over the handle of the first. The handle is private to Node: if a version of Node has a
+ * different handle, every socket is read as a stream. A TLS socket always is.
  */
 export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): Socket {
   const readPart = inTurns(read)
@@ -39,10 +37,7 @@ export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): S
   return new Socket(options).on('close', () => accepted.destroy()).resume()
 }
 
-/**
- * Returns a listener that passes the bytes of a socket to `read`. After `BYTES_PER_TURN` bytes, the listener pauses the
- * socket until the next turn of the event loop.
- */
+/** Returns a listener that passes bytes to `read`, and pauses the socket for one turn after `BYTES_PER_TURN` bytes. */
 function inTurns(read: (bytes: Buffer) => void) {
   let bytesSincePause = 0
   return function readPart(this: Socket, bytes: Buffer): void {

@@ -6,8 +6,8 @@ import type { RequestReader } from '../http1/request-reader.ts'
 import { BodyReader, mayFit } from './request-body.ts'
 
 /**
- * The average rate at which a body arrives is computed as if the body had begun this long after the head of its
- * request. Otherwise, a client that has not sent the first bytes yet would be too slow immediately.
+ * The average rate of a body is computed as if the body had begun this long after the head of its request. Otherwise, a
+ * client that has not sent the first bytes yet would be too slow immediately.
  */
 const RATE_GRACE_MS = 3_000
 
@@ -38,7 +38,7 @@ export class BodyReceiver {
     this.#onBytes = onBytes
   }
 
-  /** The memory that the body uses, in bytes; 0 once the call has ended. */
+  /** The memory that the body uses, in bytes. `end` sets it to 0. */
   get bytes(): number {
     return this.#bytes
   }
@@ -104,7 +104,7 @@ export class BodyReceiver {
     this.#pending?.settle(error)
   }
 
-  /** Rejects the body that is being received, so that other connections can use its memory. */
+  /** Rejects the body that is being received with `Problem` 503, so that other connections can use its memory. */
   evict(): void {
     this.fail(memoryUsedUp())
   }

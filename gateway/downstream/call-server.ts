@@ -1,7 +1,4 @@
-/**
- * Serves the calls of all client connections: creates a call for each request head, and writes the response to each
- * call. It also renders the response for a connection on which no valid request arrives.
- */
+/** Serves the calls of all client connections: creates a call for each request head, and writes the response. */
 import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { containsApiKey } from '../../shared/contract/api-key.ts'
@@ -27,22 +24,18 @@ import {
   type WholeResponse,
 } from './response.ts'
 
-/**
- * The status that is recorded for a call whose connection was closed before the response, usually by the client.
- * Nothing is sent.
- */
+/** The status that is recorded if the connection was closed before the response, usually by the client. */
 const CLIENT_GONE = 499
 
 export interface CallServerOptions {
   readonly baseUrl: string
   readonly log: Logger
-  /** Whether calls record the timings of their steps, for traces. */
   readonly recordsSteps: boolean
   /** Returns the value of `Allow`; undefined if there is nothing at the path. */
   allowedMethods(path: string): string | undefined
   /** Called if the head of a call is rejected. In `fields`, lower-case names alternate with values. */
   onInvalidHead(call: Call, fields: readonly string[]): void
-  /** Handles a valid request. To reject the request, returns or throws a `Problem`; returning it takes less time. */
+  /** Handles a valid request. Returns or throws a `Problem` to reject it; returning takes less time. */
   serve(head: RequestHead, call: Call): Promise<Outcome> | Outcome
   /** Returns the page that a person sees instead of the problem document; undefined for other clients. */
   problemPage?(problem: Problem, call: Call): WholeResponse | undefined
@@ -96,7 +89,6 @@ export class CallServer {
     return renderHead(response, framing, context) + response.body?.toString('latin1')
   }
 
-  /** Resolves when the response is flushed to the client, or can no longer be sent. */
   async #handle(call: Call, connection: Connection, raw: RawRequestHead): Promise<void> {
     let closes = true
     let status = CLIENT_GONE
@@ -107,7 +99,6 @@ export class CallServer {
         const outcome = await this.#options.serve(call.record.head, call)
         response = outcome instanceof Problem ? this.#responseTo(outcome, call) : outcome
       } catch (error) {
-        // The connection is closed, so no response can be sent.
         if (!connection.isOpen) return
         response =
           call.record.head === undefined
@@ -166,9 +157,8 @@ export class CallServer {
   }
 
   /**
-   * Whether the connection closes after this response, e.g. because it is unknown where the next request begins, or
-   * because the gateway is draining. If the connection stays open, this function also drops a request body that was not
-   * read, because the next request begins after this body.
+   * Whether the connection closes after this response. If the connection stays open, this function also drops a request
+   * body that was not read, because the next request begins after this body.
    */
   #isLast(
     { record: { head }, sentContinue }: Call,
@@ -177,7 +167,6 @@ export class CallServer {
   ): boolean {
     if (head === undefined || head.closes) return true
     // A streamed body may lack a length, and an HTTP/1.0 client then recognizes its end only by the closed connection.
-    // Streams with a length do not need this, but are treated alike.
     if (head.version === '1.0' && body !== undefined && !Buffer.isBuffer(body)) return true
     // Without `100 Continue`, it is unknown whether the client sends its body.
     if (head.expectsContinue && !sentContinue) return true

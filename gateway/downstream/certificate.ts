@@ -1,12 +1,8 @@
-/**
- * Validates the TLS certificate before it is used. Creates the warning for operators if the certificate has expired,
- * will soon expire, or is not valid yet.
- */
+/** Validates the TLS certificate before it is used. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { SettingsError } from '../../shared/process/settings.ts'
 
-/** Operators are warned this long before the certificate expires. */
 const EXPIRES_SOON_MS = 7 * 24 * 3_600_000
 
 /** The certificate with its chain, and its private key, in PEM form. */
@@ -62,10 +58,7 @@ function requireUsable<T>(setting: string, work: () => T): T {
   }
 }
 
-/**
- * Returns a warning for operators if clients reject the certificate because of the date, or will soon do so; otherwise
- * undefined.
- */
+/** Returns a warning for operators if the certificate has expired, will soon expire, or is not valid yet. */
 export function validityWarning(
   { validFrom, expiresAt }: Pick<Certificate, 'validFrom' | 'expiresAt'>,
   now: number,

@@ -20,24 +20,23 @@ import { KEEP_ALIVE_MS } from './response.ts'
 import { ResponseWriter } from './response-writer.ts'
 
 /**
- * The longest time from the first byte of a request to the end of its head. For the first request, the time begins
- * when the connection is opened.
+ * The longest time from the first byte of a request (for the first request, from the opening of the connection) to the
+ * end of its head.
  */
 const HEAD_TIMEOUT_MS = 10_000
 /**
- * A closing connection continues to read for this long, and drops the bytes. If it were closed immediately, a
- * client that is still sending would see a reset instead of the response.
+ * A closing connection reads and drops bytes for this long. If it were closed immediately, a client that is still
+ * sending would see a reset instead of the response.
  */
 const LINGER_MS = 2_000
 /**
- * A client that has closed its half of the connection may still read the response, or may be gone. If no
- * response is being sent to it after this time, the connection is closed, which aborts the call.
+ * A client that has closed its half of the connection may still read the response, or may be gone. If no response is
+ * being sent to it after this time, the connection is closed.
  */
 const HALF_CLOSED_MS = 1_000
 /** If more bytes than this arrive after the request in progress, reading pauses until its response is sent. */
 const READ_AHEAD_BYTES_MAX = 64 * 1024
 
-/** The settings and callbacks that the listener passes to each connection. */
 export interface ConnectionContext {
   /** The longest time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
@@ -48,18 +47,15 @@ export interface ConnectionContext {
   /** The age, varied by up to a tenth, from which a connection is old (see `isOld`). */
   readonly connectionAgeMs: number
   readonly budget: Budget
-  /**
-   * Returns the client of a call. Behind a proxy it differs from the peer of the connection, which is the
-   * proxy.
-   */
+  /** Returns the client of a call. Behind a proxy, `peer` is the proxy. */
   clientOf(call: Call, peer: Client): Client
   /** Begins a call. `CallServer` calls `Connection.end` when the call has ended. */
   serve(connection: Connection, head: RawRequestHead, arrivedAt: number): Call
-  /** Returns the response to bytes that are not a valid request, or to a head that did not arrive in time. */
+  /** Returns the response to a malformed head, or to a head that did not arrive in time. */
   reject(connection: Connection, error: Http1Error | Problem): string
   /** Called when the client did not receive its response in time and is disconnected. */
   onResponseTimeout(call: Call | undefined): void
-  /** Called when an unexpected error occurred. Only this connection is closed. */
+  /** Called when an unexpected error has closed the connection. */
   onUnexpectedError(error: unknown): void
 }
 
@@ -76,7 +72,6 @@ export class Connection implements CallConnection, BudgetedConnection {
   readonly isHandshake = false
   readonly peer: Client
   readonly memory: ConnectionMemory
-  /** Empty if the client closed the connection before it was accepted. */
   readonly address: string
   readonly #socket: Socket
   readonly #context: ConnectionContext
@@ -91,19 +86,18 @@ export class Connection implements CallConnection, BudgetedConnection {
   #isReadAheadDropped = false
   readonly #openedAt = performance.now()
   /**
-   * The later of two times (`performance.now()`): when the previous call ended, and when the first byte of the request
-   * in progress arrived. While no byte of a request has arrived, this is the time since which the connection has
-   * waited.
+   * The later of two times (`performance.now()`): when the previous call ended (or the connection was opened), and when
+   * the first byte of the current request arrived.
    */
   #requestBegunAt = this.#openedAt
   /**
-   * Whether a byte has arrived after the previous request. Empty lines before a request count as well:
-   * otherwise a client could postpone its deadline by sending empty lines.
+   * Whether a byte has arrived after the previous request. Empty lines before a request count, because a client could
+   * otherwise postpone its deadline with them.
    */
   #hasRequestBegun = false
   /**
-   * `performance.now()` by which the next head must have arrived. At this time an idle connection is closed,
-   * and a closing connection is destroyed.
+   * `performance.now()` by which the next head must have arrived. Then, an idle connection is closed, and a closing
+   * connection is destroyed.
    */
   #deadline: number
   /** `performance.now()` after which a half-closed connection is destroyed. */
@@ -115,7 +109,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   #isOld = false
   /** Whether the client has closed its half of the connection. */
   #isHalfClosed = false
-  /** Whether the connection is being closed or is closed. Bytes that still arrive are dropped. */
+  /** Whether the connection is being closed or is closed. */
   #isClosing = false
 
   constructor(accepted: Socket, { address, peer }: ConnectionOptions, context: ConnectionContext) {
@@ -132,8 +126,7 @@ export class Connection implements CallConnection, BudgetedConnection {
       onMemoryUsedUp: () => this.reset(),
     })
     this.#deadline = this.#requestBegunAt + this.#headTimeoutMs
-    // The age varies at random, so that connections that were opened at the same time are not closed at the same
-    // time.
+    // Without the random part, connections that were opened at the same time would be closed at the same time.
     this.#oldFrom = this.#openedAt + context.connectionAgeMs * (0.9 + 0.2 * Math.random())
     this.#socket.on('end', () => this.#guard(() => this.#handleHalfClose()))
     // Without a listener, an error would end the process. The `close` event that follows is handled.
@@ -164,12 +157,10 @@ export class Connection implements CallConnection, BudgetedConnection {
     return this.#isReadAheadDropped
   }
 
-  /** Whether the client has closed its half of the connection. */
   get isHalfClosed(): boolean {
     return this.#isHalfClosed
   }
 
-  /** Whether the key of the last call on this connection was cached. */
   get wasLastKeyCached(): boolean {
     return this.#wasLastKeyCached
   }
@@ -204,7 +195,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     if (this.#body.isPending) this.#body.evict()
     else if (this.#call !== undefined && !this.#writer.isFlushing) this.#dropReadAhead()
     else {
-      // The memory is released now, because the `close` event that follows the reset comes later.
+      // The memory is released here, because the `close` event comes too late for the caller.
       releaseBuffer(this.#requests.clear())
       this.#body.end()
       this.#writer.releaseBytes()
@@ -217,7 +208,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     return this.#socket.bytesWritten
   }
 
-  /** Confines an unexpected error to this connection. Without this, one client could end the process. */
+  /** Confines an unexpected error to this connection. Otherwise, it would end the process. */
   #guard(work: () => void): void {
     try {
       work()
@@ -238,8 +229,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     } else if (this.#body.isPending) {
       this.#readBody(bytes)
     } else if (!this.#body.isAbandoned) {
-      // After an abandoned body (one that was rejected or too large), bytes are dropped instead, because it is unknown
-      // where the next request begins.
+      // After an abandoned body, bytes are dropped, because it is unknown where the next request begins.
       this.#requests.push(bytes)
       if (this.#isReadAheadDropped || !this.#updateMemory()) this.#dropReadAhead()
       else if (this.#requests.length > READ_AHEAD_BYTES_MAX) this.#socket.pause()
@@ -274,10 +264,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     return this.#body.skip(framing, this.#requests)
   }
 
-  /**
-   * Ends the call in progress after its response was written. `closes` is true if it was the last call of
-   * the connection.
-   */
+  /** Ends the call in progress. `closes` is true if it was the last call of the connection. */
   end(closes: boolean): void {
     this.#wasLastKeyCached = this.#call?.isKeyKnown ?? false
     this.#call = undefined
@@ -298,9 +285,9 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   /**
-   * Resets the connection, so that the client detects an incomplete response. If the connection were closed
-   * normally, an HTTP/1.0 response without a length would look complete. With TLS, no reset is needed: the
-   * client notices that the TLS session was not closed.
+   * Resets the connection, so that the client detects an incomplete response. If the connection were closed normally,
+   * an HTTP/1.0 response without a length would look complete. With TLS, the client notices that the session was not
+   * closed.
    */
   reset(): void {
     if (this.#socket instanceof TLSSocket) this.#socket.destroy()
@@ -320,8 +307,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   /** Closes the connection or aborts the call if a deadline has passed. Updates `isOld`. */
   checkDeadlines(now: number): void {
     this.#isOld = now > this.#oldFrom
-    // A client that has closed its half may still be receiving a response, for which `ResponseWriter.isLate` limits the
-    // time.
+    // `ResponseWriter.isLate` limits the time for a response to a half-closed connection.
     if (now > this.#halfClosedDeadline && !this.#writer.isWriting) this.destroy()
     else if (this.#writer.isLate(now)) {
       this.#context.onResponseTimeout(this.#call)
@@ -330,8 +316,8 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   /**
-   * Begins the next call if its head has arrived; rejects a malformed head. If the head is incomplete, waits for the
-   * rest until the deadline, or closes the connection if the client has closed its half.
+   * Begins the next call if its head has arrived; rejects a malformed head. Otherwise, waits for the rest of the head
+   * until the deadline; if the client has closed its half, closes the connection.
    */
   #beginCall(now: number): void {
     let head: RawRequestHead | undefined
@@ -389,10 +375,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     this.#closeSoon()
   }
 
-  /**
-   * Updates the number of bytes that count as memory in use by this connection. Returns false if there is no
-   * memory for the additional bytes. Bytes that are processed as they arrive do not count.
-   */
+  /** Counts the buffered bytes against the budget. Returns false if there is no memory for the additional bytes. */
   #updateMemory(): boolean {
     const bytes = this.#requests.length + this.#body.bytes + this.#writer.bytes
     if (bytes === this.memory.bytes) return true
@@ -406,17 +389,14 @@ export class Connection implements CallConnection, BudgetedConnection {
     return this.memory.set(bytes, call.isKeyKnown, this.#client)
   }
 
-  /**
-   * Drops the bytes that have arrived after the request in progress. The response to this request then closes
-   * the connection.
-   */
+  /** Drops the bytes after the request in progress. The response to this request then closes the connection. */
   #dropReadAhead(): void {
     this.#isReadAheadDropped = true
     releaseBuffer(this.#requests.clear())
     this.#updateMemory()
   }
 
-  /** Closes the gateway's half of the connection, and drops the bytes that still arrive. See `LINGER_MS`. */
+  /** Closes the gateway's half of the connection. See `LINGER_MS`. */
   #closeSoon(): void {
     this.#isClosing = true
     releaseBuffer(this.#requests.clear())

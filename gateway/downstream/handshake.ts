@@ -1,6 +1,6 @@
 /**
- * A connection that has not finished its TLS handshake. It already counts against the limits on connections. No byte of
- * a request has arrived yet, so it has no known key, and uses none of the memory that the budget limits.
+ * A connection that has not finished its TLS handshake. It counts against the limits on connections, but uses none of
+ * the memory that the budget limits, since no byte of a request has arrived.
  */
 import type { Socket } from 'node:net'
 import type { Budget, BudgetedConnection } from '../budget/budget.ts'

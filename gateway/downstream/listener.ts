@@ -15,7 +15,6 @@ import { clientNetwork, withoutIpv4Mapping } from '../../shared/contract/client-
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import { acceptWaitingConnections } from '../../shared/process/waiting-connections.ts'
-import type { Budget } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'
 import type { Call } from '../call/call.ts'
 import { CallServer, type CallServerOptions } from './call-server.ts'
@@ -38,9 +37,9 @@ import { onTicketKeys } from './ticket-keys.ts'
  */
 const BACKLOG = 4096
 /**
- * The number of sockets of this process that listen on the port. The kernel distributes connections among them. On
- * platforms where sockets cannot share a port, there is only one. libuv accepts one connection per socket in each turn
- * of the event loop: with a single socket, new connections would starve under overload.
+ * The number of sockets of this process that listen on the port; one if the platform cannot share ports. libuv accepts
+ * one connection per socket in each turn of the event loop: with a single socket, new connections would starve under
+ * overload.
  */
 const LISTENING_SOCKETS = 16
 /**
@@ -48,7 +47,6 @@ const LISTENING_SOCKETS = 16
  * call. If only part of a request has arrived by then, the rest has another `DRAIN_GRACE_MS` to arrive.
  */
 const DRAIN_GRACE_MS = 3_000
-/** How often deadlines are checked. */
 const CHECK_INTERVAL_MS = 250
 /** Half of the default of `DRAIN_TIMEOUT_MS`, since a drain waits for handshakes. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
@@ -61,26 +59,24 @@ const TLS_OPTIONS: SecureContextOptions = {
   secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
 }
 /**
- * With `allowHalfOpen`, a client that has closed its half of a connection can still receive a response, if the response
- * is ready within `HALF_CLOSED_MS` (connection.ts).
+ * With `allowHalfOpen`, a client that has closed its half of a connection can still receive a response (see
+ * `HALF_CLOSED_MS` in connection.ts).
  */
 const SOCKET_OPTIONS = { allowHalfOpen: true, noDelay: true }
 
-export interface ListenerOptions extends CallServerOptions {
-  /** The longest time from the first byte of a request to its last. */
-  readonly requestTimeoutMs: number
-  /** See `ResponseWriterOptions.timeoutMs`. */
-  readonly responseTimeoutMs: number
-  /** The minimum average rate of a body, in bytes per second. */
-  readonly bodyRateMin: number
-  /** The age, varied by up to a tenth, from which a connection is old (see `Connection.isOld`). */
-  readonly connectionAgeMs: number
-  readonly budget: Budget
+type PassedToConnections =
+  | 'requestTimeoutMs'
+  | 'responseTimeoutMs'
+  | 'bodyRateMin'
+  | 'connectionAgeMs'
+  | 'budget'
+
+export interface ListenerOptions
+  extends CallServerOptions,
+    Pick<ConnectionContext, PassedToConnections> {
   /** The number of trusted proxies that add to `X-Forwarded-For`. */
   readonly trustedProxies: number
-  /**
-   * If undefined, the listener speaks plain HTTP, for example behind a load balancer that terminates TLS.
-   */
+  /** If undefined, the listener speaks plain HTTP. */
   readonly tls: TlsKeyPair | undefined
 }
 
@@ -90,10 +86,7 @@ export class Listener {
   readonly #calls: CallServer
   readonly #connections = new Set<Connection>()
   readonly #acceptors: Server[] = []
-  /**
-   * Undefined for plain HTTP. The TLS server does not listen on the port; it receives the connections that
-   * `#acceptors` accept.
-   */
+  /** Undefined for plain HTTP. This server does not listen: it gets the connections that `#acceptors` accept. */
   readonly #tls: TlsServer | undefined
   /** The keys for TLS session tickets that all workers share; undefined if there are no workers. */
   #ticketKeys: Buffer | undefined
@@ -139,8 +132,8 @@ export class Listener {
     // With `reusePort`, listening would succeed even if another gateway already listens on the port.
     if (port !== 0 && cluster.isPrimary) await assertPortFree(port, host)
     // Workers share the port, so that no connection hangs if a worker is killed: the kernel resets those that the
-    // worker has not accepted yet. If the parent passed connections to its workers, the connections of a killed worker
-    // would stay open without a response.
+    // worker has not accepted yet. Connections that a parent had passed to the worker would stay open without a
+    // response.
     const options = { host, backlog: BACKLOG, reusePort: true }
     let boundPort: number
     try {
@@ -157,8 +150,7 @@ export class Listener {
   }
 
   async #open(options: ListenOptions): Promise<number> {
-    // `Connection` reads the socket with `readAccepted` (accepted-socket.ts), which requires that the socket is paused.
-    // With TLS, the TLS server reads it.
+    // `readAccepted` (accepted-socket.ts) requires a paused socket. With TLS, the TLS server reads the socket.
     const pauseOnConnect = this.#tls === undefined
     const acceptor = createServer({ ...SOCKET_OPTIONS, pauseOnConnect }, (socket) => {
       this.#accept(socket)
@@ -198,7 +190,6 @@ export class Listener {
     const { budget, trustedProxies } = this.#options
     // After the connection is closed, Node no longer knows the address.
     const address = withoutIpv4Mapping(socket.remoteAddress ?? '')
-    // A trusted proxy represents many clients, so the limits for one client do not apply to it.
     const peer = budget.clientOf(clientNetwork(address), { isLimited: trustedProxies === 0 })
     if (this.#tls === undefined) {
       const connection = new Connection(socket, { address, peer }, this.#connectionContext)

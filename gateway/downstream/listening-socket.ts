@@ -1,4 +1,3 @@
-/** Opens and closes listening TCP sockets. */
 import { type AddressInfo, createServer, type ListenOptions, type Server } from 'node:net'
 
 /** Resolves with the port. */
@@ -21,8 +20,8 @@ export function closeServer(server: Server): Promise<void> {
 }
 
 /**
- * Rejects if no socket can listen on the port, e.g. with `EADDRINUSE` if a process already listens on it. The check is
- * needed before a socket is opened with `reusePort`, which would share the port with that process instead of failing.
+ * Rejects if no socket can listen on the port, e.g. with `EADDRINUSE` if a process already does. A socket with
+ * `reusePort` would share the port with that process instead of failing.
  */
 export async function assertPortFree(port: number, host: string): Promise<void> {
   const probe = createServer()

@@ -1,7 +1,6 @@
 /**
- * Reads the body of a request into memory before the call is counted or forwarded. The call can therefore still be
- * rejected, or sent to another backend. If the body is a mail that the mail server posts, only its start is kept
- * (see `BodyLimits`).
+ * Reads the body of a request into memory before the call is counted or forwarded, so that the call can still be
+ * rejected, or sent to another backend.
  */
 import { BODY_BYTES_MAX } from '../../shared/contract/contract.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -9,7 +8,7 @@ import { allocateBuffer } from '../../shared/process/buffers.ts'
 import type { Body, BodyLimits } from '../call/call.ts'
 import { type BodyDecoder, type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 
-/** For API calls and most pages. `bytesMax` and `keptBytesMax` are equal, so the whole body is kept. */
+/** For API calls and most pages. The whole body is kept. */
 export const CALL_BODY_LIMITS: BodyLimits = {
   bytesMax: BODY_BYTES_MAX,
   keptBytesMax: BODY_BYTES_MAX,
@@ -22,10 +21,7 @@ export function bodyTooLarge({ bytesMax }: BodyLimits): Problem {
   })
 }
 
-/**
- * Returns false if the body is certainly longer than the limit. The length of a chunked body is not known in
- * advance.
- */
+/** Returns false if the body is certainly too long. The length of a chunked body is not known in advance. */
 export function mayFit(framing: BodyFraming, { bytesMax }: BodyLimits): boolean {
   return framing.kind === 'chunked' || framing.bytes <= bytesMax
 }
@@ -38,20 +34,19 @@ export interface BodyReaderOptions {
 }
 
 /**
- * Copies a body out of the packets of a connection. A reference to a part of a packet would keep the whole
- * packet in memory, and more memory would be in use than is counted.
+ * Copies a body out of the packets of a connection. A reference to a part of a packet would keep the whole packet in
+ * memory, and more memory would be in use than is counted.
  */
 export class BodyReader {
   readonly #onMemory: (bytes: number) => void
   readonly #decoder: BodyDecoder
   readonly #limits: BodyLimits
-  /** `limits.keptBytesMax`, or the length of the body if it is known and smaller. No larger buffer is allocated. */
+  /** `limits.keptBytesMax`, or the length of the body if it is known and smaller. */
   readonly #keptBytesMax: number
   #bytesRead = 0
   /** The buffer may be larger than the `#bytesKept` bytes in it. */
   #buffer = NO_BODY
   #bytesKept = 0
-  /** The number of bytes that were last passed to `#onMemory`. */
   #reportedBytes = 0
 
   constructor({ framing, limits, onMemory }: BodyReaderOptions) {
@@ -85,7 +80,6 @@ export class BodyReader {
     return { body: this.#buffer.subarray(0, this.#bytesKept), rest }
   }
 
-  /** Releases the memory of a body that is no longer needed. */
   discard(): void {
     this.#reportMemory(0)
     this.#buffer = NO_BODY
@@ -101,7 +95,7 @@ export class BodyReader {
     part.copy(this.#buffer, from, 0, this.#bytesKept - from)
   }
 
-  /** `used` is the number of bytes that the buffer already contains. */
+  /** The buffer contains `used` bytes already. */
   #grow(used: number): void {
     const bytes = Math.max(this.#bytesKept, Math.min(2 * this.#buffer.length, this.#keptBytesMax))
     this.#reportMemory(bytes)

@@ -4,15 +4,12 @@ import { writeMessage } from '../http1/message-writer.ts'
 import { NO_BODY } from './request-body.ts'
 
 /**
- * A response of which at most this much is buffered is sent even if there is no memory for it. Without this, most
- * responses over TLS would be aborted while the memory is used up, since TLS buffers each response briefly.
+ * A response of which at most this much is buffered is sent even if there is no memory for it. TLS buffers each
+ * response briefly, so most responses over TLS would otherwise be aborted while the memory is used up.
  */
 const SMALL_BYTES_MAX = 16 * 1024
 
-/**
- * The minimum average rate at which a client must receive a response that takes longer than the timeout, e.g. a CSV
- * file of many megabytes.
- */
+/** The minimum average rate at which a client must receive a response that takes longer than the timeout. */
 const BYTES_PER_SECOND_MIN = 32 * 1024
 
 export interface ResponseWriterOptions {
@@ -32,7 +29,6 @@ export class ResponseWriter {
   readonly #options: ResponseWriterOptions
   #bytes = 0
   #isWriting = false
-  /** `performance.now()` when a part of the response was first buffered. */
   #bufferedAt: number | undefined
   /** `performance.now()` when the last part of the response was buffered. */
   #partBufferedAt = 0
@@ -84,8 +80,8 @@ export class ResponseWriter {
     writeMessage(socket, head, body)
     const buffered = socket.writableLength
     if (buffered === 0) return undefined
-    // A callback for every write would cost time, and most writes are flushed immediately. Only if bytes are still
-    // buffered, an empty write after them adds the callback.
+    // A callback for every write would cost time, and most writes are flushed immediately. If bytes are still buffered,
+    // an empty write after them adds the callback.
     socket.write('', () => this.#onFlushed?.())
     return this.#untilFlushed(buffered)
   }

@@ -1,4 +1,4 @@
-/** Responses to clients: their common form, their heads, and error responses. */
+/** The common form of responses to clients, their heads, and error responses. */
 import type { Readable } from 'node:stream'
 import {
   PROBLEM_MEDIA_TYPE,
@@ -32,9 +32,8 @@ export type Outcome = Response | Problem
 /** The parts of a response's head that are not in its `Response`. */
 export interface ResponseContext {
   readonly requestId: string
-  /** The rate-limit headers of the response; names and values alternate. */
+  /** Names and values alternate. */
   readonly rateLimitHeaders: readonly string[]
-  /** Whether the connection closes after the response. */
   readonly closes: boolean
 }
 
@@ -61,7 +60,7 @@ export function problemHeaders({ status, headers }: Problem): string[] {
   ]
 }
 
-/** What the responses to one problem have in common: everything except the request id. */
+/** A rendered problem, except for the request id. */
 interface RenderedProblem {
   readonly problem: Problem
   readonly headers: readonly string[]
@@ -122,7 +121,6 @@ export function renderHead(
 const CLOSE = ['connection', 'close']
 const KEEP_ALIVE = ['connection', 'keep-alive', 'keep-alive', `timeout=${KEEP_ALIVE_MS / 1000}`]
 
-/** Returns the header with the length of a complete body. */
 export function lengthHeader(body: Buffer | undefined): string[] {
   return body === undefined ? [] : ['content-length', String(body.length)]
 }
@@ -130,7 +128,7 @@ export function lengthHeader(body: Buffer | undefined): string[] {
 let dateSecond = 0
 let date = ''
 
-/** Returns the date in the format of RFC 9110, section 5.6.7. It is rendered at most once per second. */
+/** Returns the date in the format of RFC 9110, section 5.6.7. */
 function httpDate(): string {
   const second = Math.floor(Date.now() / 1000)
   if (second !== dateSecond) {
@@ -148,10 +146,7 @@ const FAULT_CODES: Record<Http1Fault, ProblemCode> = {
   target_too_long: 'uri_too_long',
   headers_too_large: 'headers_too_large',
 }
-/**
- * Returns further headers of the response to a fault. RFC 9110, section 15.5.2 requires a challenge in each 401, and
- * section 15.5.6 the allowed methods in each 405.
- */
+/** RFC 9110 requires a challenge in each 401 (section 15.5.2), and the allowed methods in each 405 (section 15.5.6). */
 function headersOf(fault: Http1Fault, allow: string): Readonly<Record<string, string>> {
   if (fault === 'unknown_method') return { allow }
   if (fault !== 'duplicate_authorization') return {}

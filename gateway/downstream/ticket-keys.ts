@@ -1,14 +1,13 @@
 /**
- * The keys with which TLS session tickets are encrypted. All workers have the same keys, so that each can resume the
- * sessions of the others: resuming a session takes about half the CPU time of a full handshake.
+ * The keys with which TLS session tickets are encrypted. Workers share them, so that each can resume the sessions of
+ * the others: resuming a session takes about half the CPU time of a full handshake.
  */
 import cluster, { type Worker } from 'node:cluster'
 import { randomBytes } from 'node:crypto'
 
 /**
  * How long the keys are used. An attacker who obtains the keys can decrypt recorded TLS 1.2 sessions in which a ticket
- * was issued or used. The shorter the lifetime, the fewer sessions are affected. A client whose ticket was encrypted
- * with former keys makes a full handshake again.
+ * was issued or used. A client whose ticket was encrypted with former keys makes a full handshake.
  */
 const LIFETIME_MS = 3_600_000
 /** The total length that Node requires of the keys. */
@@ -31,7 +30,7 @@ export class SharedTicketKeys {
     }, LIFETIME_MS)
   }
 
-  /** Sends the current keys to the worker now, and new keys whenever they are replaced, until the worker ends. */
+  /** Sends the current keys to the worker, and new keys whenever they are replaced. */
   share(worker: Worker): void {
     this.#workers.add(worker)
     worker.once('exit', () => this.#workers.delete(worker))
@@ -43,7 +42,7 @@ export class SharedTicketKeys {
   }
 
   #sendTo(worker: Worker): void {
-    // An error is ignored: it means that the worker has ended, and no longer needs keys.
+    // An error means that the worker has ended.
     worker.send(this.#message, () => {})
   }
 }
@@ -52,7 +51,7 @@ function messageWithNewKeys(): Message {
   return { ticketKeys: randomBytes(KEYS_BYTES).toString('base64') }
 }
 
-/** In a worker, calls `listener` with the keys whenever the supervisor sends them. */
+/** In a worker, calls `listener` whenever the supervisor sends keys. */
 export function onTicketKeys(listener: (keys: Buffer) => void): void {
   if (!cluster.isWorker) return
   // The supervisor sends no other messages.

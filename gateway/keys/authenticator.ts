@@ -1,8 +1,6 @@
 /**
- * Authenticates callers. Only the backend knows keys; the results of look-ups are cached by digest, never by
- * secret. A cached key is sufficient to forward a call, since the backend checks the key again on every call.
- * The pipeline calls `confirm` before it rejects a call because of the key's addresses, limit or scopes, or because of
- * the route or the body's size; before it responds to OPTIONS; and after the backend has rejected the principal.
+ * Authenticates callers. Only the backend knows keys; the results of look-ups are cached by digest, never by secret. A
+ * cached key is sufficient to forward a call, since the backend checks the key again on every call.
  */
 import { LRUCache } from 'lru-cache'
 import {
@@ -24,28 +22,26 @@ const KEYS_CACHED_MAX = 100_000
 const CACHED_MS = PRINCIPAL_LIFETIME_MS * 0.75
 /**
  * A call causes its cached key to be refreshed in the background if the key was looked up at least this long ago. The
- * exact age differs per key: otherwise all keys that were first used right after the gateway's start would be refreshed
- * at the same time.
+ * exact age differs per key: otherwise, all keys that were first used right after the gateway's start would be
+ * refreshed at the same time.
  */
 const REFRESH_FROM_MS = CACHED_MS * (2 / 3)
 /**
- * Keys that are due for a refresh are collected for this long, because refreshing many keys with one request costs
- * little more than refreshing a single key.
+ * Keys that are due for a refresh are collected for this long, because a request for many keys costs little more than
+ * one for a single key.
  */
 const REFRESHES_GATHER_MS = 50
 /**
- * The maximum number of refresh requests in progress. While there are this many, and for `REFRESH_RETRY_MS` after a
- * look-up has failed, no further key is refreshed in the background.
+ * The maximum number of refresh requests in progress. At this maximum, and for `REFRESH_RETRY_MS` after a look-up has
+ * failed, no further key is refreshed in the background.
  */
 const REFRESHES_IN_FLIGHT_MAX = 8
 const REFRESH_RETRY_MS = 1_000
-/**
- * The size of the negative cache. If the backends are set up correctly, its entries never become wrong: no key will be
- * issued with a secret that was unknown before, because secrets are random. The verdicts `revoked` and `expired` are
- * final.
- */
 const NEGATIVE_CACHE_MAX = 100_000
-/** Entries expire, so that wrong results of a backend that had a wrong KEY_PEPPER or a wrong database do not last. */
+/**
+ * Verdicts are final (see `KeyVerdict`). Entries expire nevertheless, so that wrong results of a backend that had a
+ * wrong KEY_PEPPER or a wrong database do not last.
+ */
 const NEGATIVE_CACHE_MS = 60_000
 
 export interface Credential {
@@ -62,12 +58,11 @@ export interface AuthenticatorCounts {
   readonly hits: number
   readonly misses: number
   readonly negativeHits: number
-  /** Entries of the cache and of the negative cache. */
   readonly known: number
   readonly negativeEntries: number
   /** Finished look-ups, by outcome. */
   readonly lookUps: Readonly<Record<LookUpOutcome, number>>
-  /** Look-ups in progress, including keys that wait for the next background request. */
+  /** Look-ups in progress, except queued ones; includes keys that wait for the next background request. */
   readonly inFlight: number
   /** Queued look-ups of unknown keys. */
   readonly queuedLookUps: number
@@ -75,7 +70,7 @@ export interface AuthenticatorCounts {
 
 type LookUpOutcome = 'found' | KeyVerdict | 'failed' | 'overloaded'
 
-/** A look-up in progress, and the look-up that will follow it if a call needs a newer result. */
+/** A look-up in progress. `next` is the look-up that will follow it if a call needs a newer result. */
 interface LookUp {
   readonly startedAt: number
   readonly key: Promise<KnownKey>
@@ -105,9 +100,8 @@ export class Authenticator {
   /** The digests of the keys that the next background request refreshes. */
   readonly #due = new Set<string>()
   #refreshTimer: NodeJS.Timeout | undefined
-  /** The number of background requests in progress. */
   #refreshes = 0
-  /** `performance.now()` before which no key is refreshed in the background, because a look-up has failed. */
+  /** `performance.now()` before which no key is refreshed in the background. */
   #noRefreshBefore = 0
 
   constructor(backends: Pick<Backends, 'request'>) {
@@ -120,8 +114,8 @@ export class Authenticator {
   }
 
   /**
-   * Reads the bearer credential. Throws `Problem` 401 with a challenge if the credential is missing, cannot
-   * be a key, or is in the negative cache.
+   * Throws `Problem` 401 with a challenge if the bearer credential is missing, cannot be a key, or is in the negative
+   * cache.
    */
   readCredential(authorization: string | undefined): Credential {
     if (authorization === undefined) throw missingKey()
@@ -130,7 +124,6 @@ export class Authenticator {
     if (!isBearer || secret.length !== API_KEY_LENGTH) throw malformedKey()
     const digest = digestApiKey(secret)
     const cached = this.#cachedKeys.get(digest)
-    // The checksum of a cached key need not be checked again.
     if (cached !== undefined) return { digest, prefix: '', cached }
     const key = parseApiKey(secret)
     if (key === undefined) throw malformedKey()
@@ -143,8 +136,8 @@ export class Authenticator {
   }
 
   /**
-   * Returns the key in an `Authorization` header if it is cached, regardless of when it was looked up. Used only for
-   * requests whose head was rejected, to show the limit of the key in the response.
+   * Returns the key in an `Authorization` header if it is cached, regardless of when it was looked up. Used only to
+   * show the limit of the key in the response to a request whose head was rejected.
    */
   peek(authorization: string | undefined): KnownKey | undefined {
     const secret = authorization?.slice(SCHEME.length)
@@ -154,8 +147,8 @@ export class Authenticator {
   }
 
   /**
-   * Returns the cached key of the credential; undefined if it is not cached, or was looked up too long ago. A cached
-   * key that is due is refreshed in the background.
+   * Returns undefined if the key is not cached, or was looked up too long ago. A cached key that is due is refreshed in
+   * the background.
    */
   findCached({ digest, cached }: Credential): KnownKey | undefined {
     const now = performance.now()
@@ -170,9 +163,8 @@ export class Authenticator {
   }
 
   /**
-   * Looks the key up. Rejects with `Problem` 401 if the key does not exist, is revoked or has expired, and with 503 if
-   * it cannot be checked. `client` is the network of the client: the queue of look-ups of unknown keys serves networks
-   * in turn.
+   * Rejects with `Problem` 401 if the key does not exist, is revoked or has expired, and with 503 if it cannot be
+   * checked. `client` is the network of the client.
    */
   lookUp({ digest, prefix, cached }: Credential, client: string): Promise<KnownKey> {
     const running = this.#lookUps.get(digest)
@@ -182,8 +174,8 @@ export class Authenticator {
   }
 
   /**
-   * Resolves with the result of a look-up that began at or after `since` (`performance.now()`). All waiting
-   * calls share one look-up. Rejects as `lookUp` does.
+   * Resolves with the result of a look-up that began at or after `since` (`performance.now()`). Rejects as `lookUp`
+   * does.
    */
   confirm(digest: string, since: number): Promise<KnownKey> {
     const cached = this.#cachedKeys.get(digest)
@@ -219,7 +211,6 @@ export class Authenticator {
     }
   }
 
-  /** Looks the key up in the background, for later calls. */
   #refresh(digest: string, now: number): void {
     const isFull = this.#refreshes >= REFRESHES_IN_FLIGHT_MAX
     if (isFull || now < this.#noRefreshBefore || this.#lookUps.has(digest)) return
@@ -240,7 +231,6 @@ export class Authenticator {
     void Promise.allSettled(lookUps).then(() => this.#refreshes--)
   }
 
-  /** Looks up a key that was found before. */
   #lookUpKnown(digest: string): Promise<KnownKey> {
     return this.#track(digest, this.#knownKeyLookUps.lookUp(digest))
   }
@@ -285,9 +275,7 @@ function refreshAge(digest: string): number {
   return REFRESH_FROM_MS + share * (CACHED_MS - REFRESH_FROM_MS)
 }
 
-/**
- * Saves memory: reuses the id string of the earlier result, which the window of the rate limit keeps in memory anyway.
- */
+/** Saves memory: reuses the id string of the earlier result, which the rate limiter keeps in memory anyway. */
 function withSameId(before: KnownKey | undefined, key: KnownKey): KnownKey {
   return before?.keyId === key.keyId ? { ...key, keyId: before.keyId } : key
 }
@@ -336,7 +324,7 @@ export function addressNotAllowed(): Problem {
   })
 }
 
-/** Returns the challenge of RFC 6750, section 3.1, with the scope that the call needs. */
+/** RFC 6750, section 3.1. */
 export function insufficientScopeChallenge(scope: string): string {
   return `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`
 }

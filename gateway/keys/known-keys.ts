@@ -1,7 +1,7 @@
 /**
- * Looks up keys that were found before, e.g. to confirm that a key is still valid before a call with this key is
- * rejected for another reason. The look-ups of one turn of the event loop are sent together. Otherwise, it would cost
- * the backend more to confirm the key of a call beyond the rate limit than to serve the call.
+ * Looks up keys that were found before, e.g. to confirm a key before a call is rejected for another reason. The
+ * look-ups of one turn of the event loop are sent together. Otherwise, it would cost the backend more to confirm the
+ * key of a call beyond the rate limit than to serve the call.
  */
 import { LOOK_UPS_PER_REQUEST_MAX } from '../../shared/contract/api-key.ts'
 import type { LookUpResult } from './look-up.ts'
@@ -15,7 +15,7 @@ export class KnownKeyLookUps {
     this.#lookUpMany = lookUpMany
   }
 
-  /** If the request that contains this look-up fails, rejects with the error of the request. */
+  /** Rejects with the error of the request that contains this look-up. */
   lookUp(digest: string): Promise<LookUpResult> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) setImmediate(() => this.#send())

@@ -19,7 +19,7 @@ export interface KnownKey {
   readonly rateLimit: number
   /** The addresses that calls may come from; undefined allows any address. */
   readonly allowedAddresses: AddressPrefixes | undefined
-  /** The principal, which the backend signed and the gateway forwards unchanged. */
+  /** Signed by the backend; the gateway forwards it unchanged. */
   readonly principal: string
   /**
    * `performance.now()` when the look-up began. The result includes every change that was committed before this time.
@@ -72,7 +72,7 @@ function parseResult(result: unknown, lookedUpAt: number): LookUpResult {
   if (result['found'] === true && result['revoked'] === true) return 'revoked'
   if (result['found'] === true && result['expired'] === true) return 'expired'
   const { key_id, account_id, scopes, granted_scopes, rate_limit, principal } = result
-  // Backends of earlier versions, which did not restrict the addresses of clients, do not return this member.
+  // Backends of earlier versions do not return this member.
   const { allowed_addresses = null } = result
   if (
     typeof key_id !== 'string' ||
@@ -100,7 +100,7 @@ function parseResult(result: unknown, lookedUpAt: number): LookUpResult {
   }
 }
 
-/** Keys with the same scopes share one set, which saves memory: there are few different combinations. */
+/** Keys with the same scopes share one set, which saves memory. */
 const scopeSets = new Map<string, ReadonlySet<string>>()
 
 function setOf(scopes: readonly string[]): ReadonlySet<string> {

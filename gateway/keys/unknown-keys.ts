@@ -1,9 +1,8 @@
 /**
  * Looks unknown keys up at the backend. Anyone can invent keys with a correct checksum. Look-ups of unknown keys
- * therefore do not share a queue with those of cached keys (see `known-keys.ts`). The queue of unknown keys serves the
- * networks of clients in turn, and the key prefixes of each network in turn. Many look-ups are sent as one request. A
- * flood of invented keys therefore costs the backend little, and does not block the first call of a valid key that is
- * not cached yet. (When a gateway has just started, no key is cached.)
+ * therefore do not share a queue with those of cached keys. Their queue serves the networks of clients in turn, and the
+ * key prefixes of each network in turn. Many look-ups are sent as one request. A flood of invented keys therefore costs
+ * the backend little, and does not block the first call of a valid key that is not cached yet.
  */
 import { LOOK_UPS_PER_REQUEST_MAX } from '../../shared/contract/api-key.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -11,7 +10,7 @@ import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { LookUpResult } from './look-up.ts'
 import { type LookUpMany, sendBatch, type WaitingLookUp } from './look-up-batch.ts'
 
-/** The maximum number of requests for unknown keys that this process sends at the same time. */
+/** The maximum number of requests for unknown keys at the same time. */
 const REQUESTS_MAX = 8
 /**
  * If more look-ups than this are queued, one look-up of the network with the most queued look-ups is rejected: the
@@ -51,7 +50,6 @@ export class UnknownKeyLookUps {
     this.#lookUpMany = lookUpMany
   }
 
-  /** The number of look-ups that wait to be sent. */
   get queuedLookUps(): number {
     return this.#queuedLookUps
   }
@@ -68,7 +66,6 @@ export class UnknownKeyLookUps {
     })
   }
 
-  /** Sends look-ups until none is waiting. */
   async #send(): Promise<void> {
     this.#requests++
     while (this.#queuedLookUps > 0) await sendBatch(this.#takeBatch(), this.#lookUpMany)

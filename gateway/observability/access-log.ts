@@ -1,8 +1,7 @@
 /**
- * Records each finished call in the log, in metrics, and as spans if it is traced. The log contains no
- * secrets, and no personal data except the client's address. It contains the route instead of the path and
- * the query, and ids instead of keys. From the request headers, it contains only the client's address, the
- * request id and the trace id.
+ * Records each finished call in the log, in metrics, and as spans if it is traced. The log contains no secrets, and no
+ * personal data except the client's address. It contains the route instead of the path and the query, and ids instead
+ * of keys. From the request headers, it contains only the client's address, the request id and the trace id.
  */
 import type { Problem } from '../../shared/contract/problem.ts'
 import { type Logger, withoutRedaction } from '../../shared/process/log.ts'
@@ -21,7 +20,6 @@ export interface AccessLog {
 
 export interface AccessLogOptions {
   readonly log: Logger
-  /** Whether each call is logged. */
   readonly logsCalls: boolean
   readonly callMetrics: CallMetrics
   readonly tracing: Tracing | undefined
@@ -30,7 +28,7 @@ export interface AccessLogOptions {
 
 export function createAccessLog(options: AccessLogOptions): AccessLog {
   const { logsCalls, callMetrics, tracing, trustedProxies } = options
-  // The lines that this file logs have fixed fields without secrets, so redaction would only cost time.
+  // The logged fields are fixed and have no secrets, so redaction would only cost time.
   const log = withoutRedaction(options.log)
 
   function recordCall(call: Call, status: number): void {
@@ -44,7 +42,6 @@ export function createAccessLog(options: AccessLogOptions): AccessLog {
           requestId: call.requestId,
           // If the head was rejected, no method is logged, because it could be any text.
           method: record.head?.method,
-          // This is the template, since the path itself may contain personal data.
           route: record.operation?.path,
           status,
           code: record.code,

@@ -17,7 +17,7 @@ import type { UsageReporter } from './usage-reporter.ts'
 export interface CallMetrics {
   /** `ms` is the time from the head of the request to the end of the response. */
   record(call: CallRecord, status: number, ms: number): void
-  /** Records that bytes were rejected, because they are not a valid request or the request did not arrive in time. */
+  /** See `AccessLog.recordInvalidRequest`. */
   recordInvalidRequest(status: number, code: ProblemCode): void
 }
 
@@ -99,7 +99,6 @@ export interface GatewayComponents {
   certificateExpiresAt(): number | undefined
 }
 
-/** Registers metrics that are read at each scrape. */
 export function registerMetrics(metrics: Metrics, components: GatewayComponents): void {
   const { budget, usage, certificateExpiresAt } = components
   registerKeyMetrics(metrics, components)
@@ -265,7 +264,7 @@ function countSockets(sockets: Agent['sockets']): number {
   return Object.values(sockets).reduce((sum, list = []) => sum + list.length, 0)
 }
 
-/** Registers the metrics of Redis. Returns the histogram of the durations of successful runs of `consume.lua`. */
+/** Returns the histogram of the durations of successful runs of `consume.lua`. */
 export function registerRedisMetrics(metrics: Metrics, rateLimiter: () => RateLimiter): Durations {
   metrics.gauge(
     'receivables_gateway_redis_up',

@@ -25,8 +25,8 @@ const REPORT_INTERVAL_MS = 3_000
 /** The maximum number of entries of each kind that wait to be reported. Further entries are dropped. */
 const PENDING_MAX = 100_000
 /**
- * While the gateway drains, reports are sent for at most this long. A report takes 30 to 150 ms, so this suffices for
- * the entries of twenty thousand keys.
+ * While the gateway drains, reports are sent for at most this long, which suffices for the entries of twenty thousand
+ * keys: a report takes 30 to 150 ms.
  */
 const LAST_REPORTS_MS = 3_000
 
@@ -56,7 +56,7 @@ export function createUsageReporter(
   rateLimiter: RateLimiter,
   log: Logger,
 ): UsageReporter {
-  // The id is new after each start, so that id and batch number together identify one report.
+  // The id is new after each start: id and batch number together identify one report.
   const gateway = createId('gtw')
   /** Calls that no backend has counted: rejected calls, and OPTIONS. */
   const uncounted = new Map<string, RefusedCalls & { calls: number }>()
@@ -74,8 +74,7 @@ export function createUsageReporter(
     // Calls from addresses that are not allowed do not count against the limit, but Admins must see them.
     const isReported = allowance !== undefined || code === 'address_not_allowed'
     if (keyId === undefined || !isReported) return
-    // If the call got 502 or 504, the backend may have counted it. (It has not if the gateway closed the connection
-    // before the response: the call is then counted nowhere.)
+    // If the call got 502 or 504, the backend may have counted it. If the backend has not, the call is counted nowhere.
     const isCountedByBackend = hasBackendResponse || status === 502 || status === 504
     if (isCountedByBackend && code === undefined) return
     const now = new Date().toISOString()
@@ -106,9 +105,8 @@ export function createUsageReporter(
       batch: ++batch,
       refused: takeFrom(uncounted).map(([, calls]) => calls),
       errors: takeFrom(errors).map(([, calls]) => calls),
-      // `used` can exceed the limit if the limit was lowered. It also can if Redis was unavailable or lost a counter:
-      // several gateways then counted separately, and their counts were added. The reported `used` is capped at the
-      // limit, so that Settings shows e.g. 600 of 600.
+      // `used` can exceed the limit, e.g. after the limit was lowered. It is capped at the limit, so that Settings
+      // shows e.g. 600 of 600.
       windows: windows.map(({ keyId, used, limit, endsAt }) => {
         return { key_id: keyId, used: Math.min(used, limit), limit, ends_at: endsAt }
       }),
@@ -134,7 +132,7 @@ export function createUsageReporter(
     return true
   }
 
-  /** Counts the report. Logs only the first rejection since the start. */
+  /** Logs only the first rejection since the start. */
   function recordRejectedReport(status: number): void {
     if (rejectedReports === 0) {
       log.error(
@@ -184,8 +182,8 @@ async function repeatFor(ms: number, work: () => Promise<boolean>): Promise<void
 }
 
 /**
- * Whether the same report would be rejected again. A 404 does not count: a backend responds with it if
- * `GATEWAY_SECRET` is wrong, which operators can correct.
+ * Whether the same report would be rejected again. A 404 does not count: it can mean that `GATEWAY_SECRET` is wrong,
+ * which operators can correct.
  */
 function isRejection(status: number): boolean {
   return [400, 409, 413, 415, 422].includes(status)

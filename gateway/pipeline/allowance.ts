@@ -1,15 +1,13 @@
 /**
- * The allowance of a call, which is the result of the rate limiter: how a change of the key's limit affects it, which
- * allowance the headers of the response show, and which calls are reported.
+ * How a change of the key's limit affects a call's allowance, and which allowance is shown to the client and reported.
  */
 import type { Call } from '../call/call.ts'
 import type { KnownKey } from '../keys/look-up.ts'
 import { type Allowance, isOverLimit, type RateLimiter } from '../rate-limit/limiter.ts'
 
 /**
- * Called if a look-up during the call shows that the key's limit has changed since the limit was applied to the call.
- * If the call was over the previous limit, it was not counted, and the new limit is applied now. A call that was
- * counted is not counted again.
+ * To be called if the key's limit has changed since it was applied to the call. If the call was over the previous
+ * limit, the new limit is applied. Otherwise, the call was counted, and is not counted again.
  */
 export async function applyLimit(
   rateLimiter: RateLimiter,
@@ -22,22 +20,19 @@ export async function applyLimit(
 
 /**
  * Updates the limit in the allowance of a call that was counted. If the call was not counted, removes its allowance.
- * Counts nothing.
  */
 export function updateLimitOfAllowance(call: Call, { rateLimit: limit }: KnownKey): void {
   const { allowance } = call
   const wasCounted = allowance !== undefined && !isOverLimit(allowance)
-  // A call that was counted is not over the limit, even if the new limit is lower than the count: it is then shown as
-  // the last call that the new limit admits.
+  // A call that was counted is not over the limit, even if the new limit is lower than the count.
   call.allowance = wasCounted
     ? { ...allowance, limit, used: Math.min(allowance.used, limit) }
     : undefined
 }
 
 /**
- * Returns the allowance for the rate-limit headers. For a call without an allowance, e.g. because it never reached the
- * rate limiter, returns the last allowance of its key that this gateway knows. Returns undefined if the key is not
- * known or cannot be used (401).
+ * Returns the allowance for the rate-limit headers. For a call without an allowance, returns the last allowance of its
+ * key that this gateway knows. Returns undefined if the key is not known or cannot be used (401).
  */
 export function allowanceToShow(
   rateLimiter: RateLimiter,
@@ -52,10 +47,7 @@ export function allowanceToShow(
   )
 }
 
-/**
- * Returns undefined for a call that is not reported, because the limit was not applied to it, or its key cannot be used
- * (401). A call over the limit is reported.
- */
+/** See `FinishedCall.allowance`. */
 export function allowanceToReport({ allowance }: Call, status: number): Allowance | undefined {
   return status === 401 ? undefined : allowance
 }

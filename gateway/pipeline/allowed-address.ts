@@ -1,4 +1,3 @@
-/** Decides whether a key may be used from the address of the client that makes the call. */
 import type { Call } from '../call/call.ts'
 import { clientAddress } from '../downstream/client-address.ts'
 import type { RequestHead } from '../http1/request-head.ts'
@@ -10,15 +9,12 @@ export interface AddressCheck {
   addressOf(head: RequestHead, call: Call): string
   isAllowed(key: KnownKey, head: RequestHead, call: Call): boolean
   /**
-   * Checks the address against a key that is not outdated: the result of a look-up that began at or after `since`,
-   * a time of `performance.now()`. The default is the arrival of the call. Resolves with this key. Rejects with
-   * `Problem` as `Authenticator.confirm` does, and with 403 if the address is not allowed. The headers of the 403 show
-   * the current limit of the key.
+   * Confirms the key with `Authenticator.confirm`, and resolves with it. `since` is the arrival of the call by default.
+   * Also rejects with `Problem` 403 if the confirmed key does not allow the address.
    */
   confirm(digest: string, head: RequestHead, call: Call, since?: number): Promise<KnownKey>
 }
 
-/** `trustedProxies` is the number of proxies in front of the gateway that add to `X-Forwarded-For`. */
 export function createAddressCheck(
   trustedProxies: number,
   authenticator: Pick<Authenticator, 'confirm'>,

@@ -24,7 +24,6 @@ export function decide(
 ): Decision {
   if (allowance !== undefined && isOverLimit(allowance)) return reject(limitReached(allowance))
   if (routing instanceof Problem) return reject(routing)
-  // The gateway itself responds to OPTIONS.
   if ('allow' in routing) {
     const headers = ['allow', routing.allow, 'cache-control', 'no-store']
     return { kind: 'respond', response: { status: 204, headers, body: undefined } }

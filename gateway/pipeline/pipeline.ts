@@ -1,6 +1,6 @@
 /**
- * The pipeline runs the steps of one call. The documentation describes the order of the steps, because the order
- * decides which error a call gets if several apply. A step rejects the call by throwing or returning a `Problem`.
+ * The pipeline runs the steps of one call. Their order, which is documented, decides which error a call gets if several
+ * apply.
  */
 import { clientNetwork } from '../../shared/contract/client-network.ts'
 import type { Contract } from '../../shared/contract/contract.ts'
@@ -96,7 +96,6 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
   })
 }
 
-/** Returns the function that runs the steps of an API call. */
 function createApi(dependencies: GatewayDependencies, router: Router) {
   const { authenticator, rateLimiter, forwarder } = dependencies
   const addresses = createAddressCheck(dependencies.trustedProxies, authenticator)
@@ -104,7 +103,7 @@ function createApi(dependencies: GatewayDependencies, router: Router) {
 
   /**
    * This function is not async, and returns the problem of a shed call (rejected because of overload) instead of
-   * throwing it: under overload most calls are shed here, and a promise or a thrown error would take more time.
+   * throwing it. Under overload, most calls are shed here, and a promise or a thrown error would take more time.
    */
   function serveWithKey(received: ReceivedCall): Promise<Outcome> | Problem {
     const { head, call, credential } = received
@@ -125,18 +124,15 @@ function createApi(dependencies: GatewayDependencies, router: Router) {
 
   /**
    * Handles a call from an address that the key, as last looked up, does not allow. The call is rejected if a look-up
-   * that began after its arrival confirms this. A call that is rejected here is not counted, because a person who
-   * has stolen the key could otherwise use up its limit.
+   * that began after its arrival confirms this. Such a call is not counted, because a person who has stolen the key
+   * could otherwise use up its limit.
    */
   async function confirmAndServe(received: ReceivedCall): Promise<Outcome> {
     const key = await addresses.confirm(received.credential.digest, received.head, received.call)
     return await admitAndForward(received, key)
   }
 
-  /**
-   * A call is counted only after it was admitted, so that a shed call does not count. `turn` is undefined if the call
-   * was admitted immediately.
-   */
+  /** A call is counted only after it was admitted, so that a shed call does not count. */
   function admitAndForward(received: ReceivedCall, key: KnownKey): Promise<Response> | Problem {
     const turn = forwarder.admit(key.keyId, received.call.abort)
     if (turn instanceof Problem) return turn
@@ -157,7 +153,7 @@ function createApi(dependencies: GatewayDependencies, router: Router) {
       responding = decideAndForward(received, key)
     } finally {
       // A call that needs no further look-up has been sent by now, so it no longer needs its reserved connection. Any
-      // other call waits for its look-up without a reserved connection.
+      // other call waits for its look-up without one.
       forwarder.release()
     }
     // `return await` takes two microtasks fewer than returning the promise.
@@ -166,7 +162,6 @@ function createApi(dependencies: GatewayDependencies, router: Router) {
 
   return function serveApi(head: RequestHead, call: Call): Promise<Outcome> | Problem {
     // The route is matched first, because the log and the metrics need it even if authentication fails.
-    // `decide` uses the result after authentication.
     const routing = router.route(head)
     if ('operationId' in routing) call.record.operation = routing
     const credential = authenticator.readCredential(head.headers.get('authorization'))
@@ -179,15 +174,13 @@ function createApi(dependencies: GatewayDependencies, router: Router) {
   }
 }
 
-/** Returns the function that runs the last steps, after the call has been counted against its key. */
 function createDecideAndForward(
   { authenticator, rateLimiter, forwarder, log }: GatewayDependencies,
   addresses: AddressCheck,
 ) {
   /**
-   * A cached key is sufficient to forward a call, since the backend checks the key again on every call.
-   * Before the gateway responds to a call itself, it confirms the key with a look-up that began after the
-   * call arrived. `addresses.confirm` also checks the client's address against the confirmed key.
+   * Before the gateway responds to a call itself, it confirms the key and the client's address with a look-up that
+   * began after the call arrived.
    */
   return async function decideAndForward(
     { head, call, credential, body, routing }: ReceivedCall,
@@ -221,7 +214,7 @@ function createDecideAndForward(
           'the backend rejected the principal',
         )
         if (reason === 'key_expired') return authenticator.rejectExpired(digest)
-        // The look-up must begin after the rejection: an earlier one may have read the key before it changed.
+        // An earlier look-up may have read the key before it changed.
         key = await addresses.confirm(digest, head, call, performance.now())
       } else if (key.lookedUpAt >= call.arrivedAt) {
         if (decision.kind === 'reject') throw decision.problem
@@ -266,7 +259,7 @@ function traceOf({ headers }: RequestHead) {
   return continueTrace(headers.get('traceparent'), headers.get('tracestate'))
 }
 
-/** Sets `keyForLimitHeaders` if the key is cached, so that the response headers show its limit. */
+/** If the key is cached, the response headers show its limit. */
 function recordCachedKey(
   authenticator: Authenticator,
   call: Call,

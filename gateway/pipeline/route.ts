@@ -1,4 +1,3 @@
-/** Matches the path, the method and the accepted media types of a call against the OpenAPI document. */
 import { readAccept } from '../../shared/contract/accept.ts'
 import type { Contract, Operation } from '../../shared/contract/contract.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -75,9 +74,9 @@ const JSON_RANGES: readonly string[] = [
 ]
 
 /**
- * RFC 9110, section 12.5.1: without the header, everything is accepted. An empty header counts as absent. Otherwise,
- * the most specific range that matches JSON decides: a weight of 0 rejects JSON. `application/problem+json`, the media
- * type of problems, counts as JSON, so a client that accepts only this type is not rejected.
+ * RFC 9110, section 12.5.1: without the header, everything is accepted; otherwise, the most specific range that matches
+ * JSON decides. An empty header counts as absent. A client that accepts only `application/problem+json`, the media type
+ * of problems, is not rejected.
  */
 function acceptsJson(accept: string | undefined): boolean {
   if (accept === undefined || accept === '' || JSON_RANGES.includes(accept)) return true

@@ -1,7 +1,3 @@
-/**
- * Converts a call into the request to the backend, and the backend's response into the response to the
- * client.
- */
 import type { Operation } from '../../shared/contract/contract.ts'
 import { CLIENT_ADDRESS_HEADER, PRINCIPAL_HEADER } from '../../shared/contract/principal.ts'
 import { type Trace, traceHeaders } from '../../shared/process/trace.ts'
@@ -22,12 +18,11 @@ const FORWARDED_HEADERS = [
   'user-agent',
 ]
 
-/** Properties of a call, besides its head, body and key, on which the request to the backend depends. */
 export interface CallContext {
   readonly requestId: string
   /** Undefined if the call is not traced. */
   readonly trace: Trace | undefined
-  /** The id of the span that covers the forwarding. It is the parent of the backend's spans. */
+  /** The id of the span that covers the forwarding, for the backend's spans. */
   readonly spanId: string | undefined
   /** The address of the client; undefined unless the key is restricted to addresses. */
   readonly address: string | undefined

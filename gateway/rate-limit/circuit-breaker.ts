@@ -16,12 +16,11 @@ import { startStallTolerantTimeout } from './stall-tolerant-timeout.ts'
  */
 const REPLY_TIMEOUT_MS = 250
 const PROBE_INTERVAL_MS = 250
-/** How long Redis keeps the counter of a probe. */
 const PROBE_COUNTER_TTL_MS = 1_000
 const NOT_CONNECTED_YET = 'no connection yet'
 /**
- * Probes fail until the first connection is open. This many failures, which take about a second, are not logged as
- * errors. An error reply to a probe is logged as an error immediately.
+ * Until the first connection is open, this many failed probes, which take about a second, are not logged as errors. An
+ * error reply to a probe is logged as an error immediately.
  */
 const EXPECTED_FAILED_PROBES = 4
 
@@ -43,14 +42,11 @@ export class CircuitBreakers {
   /** The value of `RATE_LIMIT_ON_REDIS_OUTAGE`. */
   readonly #onOutage: 'local' | 'deny'
   readonly #openBreakers = new Map<string, Outage>()
-  /** Script calls that wait for a reply, by partition. */
   readonly #pending = new Map<string, PendingScriptCalls>()
   readonly #probeTimer: NodeJS.Timeout
-  /** The number of probes that failed before the first connection was opened. */
   #initialProbesFailed = 0
-  /** How often a breaker was opened since the start, for operators. */
   outages = 0
-  /** Defined until Redis is reached for the first time. */
+  /** Undefined after Redis was reached for the first time. */
   #initialOutage: Outage | undefined = newOutage('', NOT_CONNECTED_YET)
 
   constructor(store: RedisStore, onOutage: 'local' | 'deny', log: Logger) {
@@ -60,14 +56,13 @@ export class CircuitBreakers {
     this.#probeTimer = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
     store.onConnectionError((error, partition) => {
       this.#logReason(partition, error)
-      // The store reports a partition only for a single server, which contains the counters of all hash tags. The probe
-      // can therefore use any tag, and the empty one is used.
+      // The store reports a partition only for a single server. Its probe can use any hash tag.
       if (partition !== undefined) this.open(partition, '', error)
     })
     store.onReady(() => this.#probeAll())
   }
 
-  /** Whether calls must not be sent to the partition at present. */
+  /** Whether calls must not be sent to the partition. */
   isOpen(partition: string): boolean {
     return this.#initialOutage !== undefined || this.#openBreakers.has(partition)
   }
@@ -126,7 +121,7 @@ export class CircuitBreakers {
     return this.#openBreakers.size > 0 ? 'degraded' : 'exact'
   }
 
-  /** Returns the reason if the state is not `exact`, for operators. */
+  /** See `RateLimiter.outage`. */
   reason(): string | undefined {
     if (this.#initialOutage !== undefined) return this.#initialOutage.reason
     const reasons = new Set(this.#openBreakers.values().map(({ reason }) => reason))
@@ -138,8 +133,8 @@ export class CircuitBreakers {
   }
 
   #logReason(partition: string | undefined, error: unknown): void {
-    // A fault without a partition (of a cluster's node or a sentinel) is logged only until Redis is reached for the
-    // first time. Later, such a fault does not always affect calls.
+    // A fault without a partition (of a cluster's node or a sentinel) does not always affect calls, so it is logged
+    // only until Redis is reached for the first time.
     const outage = this.#initialOutage ?? this.#openBreakers.get(partition ?? NO_PARTITION)
     if (outage === undefined) return
     outage.reason = outageReason(error)
@@ -153,16 +148,14 @@ export class CircuitBreakers {
     for (const [partition, outage] of this.#openBreakers) void this.#probe(outage, partition)
   }
 
-  /** Without a partition, `outage` is the initial outage: the probe checks whether Redis can be reached at all. */
+  /** Without a partition, `outage` is the initial outage. */
   async #probe(outage: Outage, partition?: string): Promise<void> {
     const { counterName } = outage
-    // Without this check, the late error of one probe would close the connection over which the next probe
-    // succeeded.
+    // Without this check, the late error of one probe would close the connection over which the next probe succeeded.
     if (outage.isProbing) return
     outage.isProbing = true
     try {
-      // The probe is one script call with a limit of 0 (see `ARGV` in consume.lua): the script uses all its commands,
-      // but counts nothing.
+      // With a limit of 0 (see `ARGV` in consume.lua), the script uses all its commands, but counts nothing.
       await this.send(partition ?? NO_PARTITION, [counterName], [PROBE_COUNTER_TTL_MS, '0 1 0 0 0'])
       this.#closeBreaker(partition)
     } catch (error) {
@@ -197,8 +190,8 @@ export class CircuitBreakers {
 type Reject = (error: unknown) => void
 
 /**
- * Script calls that wait for a reply, in an array whose indexes are reused. An `AbortSignal` is not used, because its
- * listeners form a linked list: a listener in V8's old generation would keep all later listeners and their calls alive.
+ * Script calls that wait for a reply, in an array whose indexes are reused. The listeners of an `AbortSignal` form a
+ * linked list: a listener in V8's old generation would keep all later listeners and their calls alive.
  */
 class PendingScriptCalls {
   readonly #rejects: (Reject | undefined)[] = []
@@ -230,7 +223,6 @@ function replyLost(cause: unknown): RedisReplyLost {
   return new RedisReplyLost('Redis became unavailable before the reply arrived', { cause })
 }
 
-/** `tag` is the hash tag of a counter in the partition. */
 function newOutage(tag: string, reason: string): Outage {
   const logged = new Set(reason === NOT_CONNECTED_YET ? [] : [reason])
   return { counterName: `rate-limit-probe:{${tag}}`, reason, logged, isProbing: false }

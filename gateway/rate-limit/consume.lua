@@ -49,8 +49,8 @@ for i, key in ipairs(KEYS) do
     return redis.error_reply('PARTIAL ' .. failed)
   end
   if failed or counted < calls or counted > COUNT_MAX then
-    -- The counter is of another type, is not a whole number, was negative or is too large. SET replaces any value. The
-    -- code below then treats the counter as one that the store lost.
+    -- The counter is unusable. SET replaces any value. The code below then treats the counter as one that the store
+    -- lost.
     redis.call('SET', key, calls)
     counted = calls
     replaced[#replaced + 1] = i

@@ -8,8 +8,8 @@ import { type Allowance, secondsToReset, WINDOW_MS } from './limiter.ts'
 const UNKNOWN_ALLOWANCE: readonly string[] = ['x-ratelimit-remaining', '0']
 
 /**
- * Renders the headers; names and values alternate. Without an allowance, e.g. because the key is invalid, only
- * `X-RateLimit-Remaining` is sent, because the contract requires it in every response; its value is then 0.
+ * Names and values alternate. Without an allowance, e.g. because the key is invalid, only `X-RateLimit-Remaining: 0` is
+ * sent, because the contract requires this header in every response.
  */
 export function rateLimitHeaders(allowance: Allowance | undefined): readonly string[] {
   if (allowance === undefined) return UNKNOWN_ALLOWANCE
@@ -29,7 +29,7 @@ export function rateLimitHeaders(allowance: Allowance | undefined): readonly str
   ]
 }
 
-/** Returns the 429 for a call beyond the limit. `Retry-After` is the time until the window ends. */
+/** Returns the 429 for a call beyond the limit. */
 export function limitReached(allowance: Allowance): Problem {
   const seconds = secondsToReset(allowance)
   return new Problem(

@@ -1,23 +1,18 @@
 /**
  * The hourly rate limit of each key: a fixed window that opens with the key's first call after its previous window, and
- * admits `limit` calls. A rate limiter is *degraded* while its shared store is unavailable. At other times, a window
- * ends at the same instant for every gateway.
+ * admits `limit` calls. A rate limiter is *degraded* while its shared store is unavailable.
  */
 
 export const WINDOW_MS = 3_600_000
 
 /** The state of a key's window after one call. */
 export interface Allowance {
-  /** The number of calls that the window allows. */
   readonly limit: number
-  /**
-   * The number of this call in its window, from 1. If it is greater than `limit`, the call is rejected and
-   * not counted.
-   */
+  /** The number of this call in its window, from 1. If it is greater than `limit`, the call is not counted. */
   readonly used: number
   /** Milliseconds since the epoch, by the clock of the store; without a store, by the clock of this machine. */
   readonly windowEndsAt: number
-  /** The time until the window ends. It is computed from two times of the same clock. */
+  /** The difference between two times of the same clock. */
   readonly windowEndsInMs: number
   /** Whether the store is unavailable, so that this process counts by itself. False if there is no store. */
   readonly degraded: boolean
@@ -42,14 +37,14 @@ export interface RateLimiter {
    */
   consume(keyId: string, limit: number): Promise<Allowance>
   /**
-   * Returns the allowance as far as this process knows it, without counting a call. `used` is the number of
-   * the last counted call.
+   * Returns the allowance as far as this process knows it, without counting a call. `used` is the number of the last
+   * counted call.
    */
   peek(keyId: string, limit: number): Allowance
   /** Returns at most `max` windows that have changed since this method last returned them. */
   takeChanged(max: number): readonly KeyWindow[]
   state(): RateLimiterState
-  /** Returns the reason, for operators, if the state is not `exact`; otherwise undefined. */
+  /** Returns the reason, for operators; undefined if the state is `exact`. */
   outage(): string | undefined
   readonly counts: RateLimiterCounts
   close(): Promise<void>
@@ -57,7 +52,7 @@ export interface RateLimiter {
 
 /** Counts since the start, for metrics. */
 export interface RateLimiterCounts {
-  /** The number of times that the shared store, or a part of it (one master of a Redis Cluster), became unavailable. */
+  /** How often the shared store, or a part of it (one master of a Redis Cluster), became unavailable. */
   readonly outages: number
   /** The number of calls that this process counted by itself during outages. */
   readonly localAdmissions: number

@@ -1,6 +1,6 @@
 /**
  * A rate limiter for installations without Redis. It counts only the calls of this process, so the limit is exact only
- * if there is one gateway with one worker.
+ * with one gateway that has one worker.
  */
 import { type Allowance, type RateLimiter, WINDOW_MS } from './limiter.ts'
 import { createSteadyClock } from './steady-clock.ts'
@@ -11,7 +11,7 @@ type Accuracy = Pick<Allowance, 'degraded'>
 const EXACT: Accuracy = { degraded: false }
 
 export function createLocalRateLimiter(): RateLimiter {
-  // The ends of windows are times of a clock that does not jump. In results, they are converted to the machine's clock.
+  // The ends of windows are times of a clock that does not jump. Results use the machine's clock.
   const { now, toMachineTime } = createSteadyClock()
   const windows = createLocalWindows(now)
   const withMachineTime = (allowance: Allowance) => {
@@ -32,10 +32,7 @@ export function createLocalRateLimiter(): RateLimiter {
   }
 }
 
-/**
- * Returns the allowance of a window without counting a call. If no window is open, returns the allowance of a
- * window that would open now.
- */
+/** Returns the allowance without counting a call. If no window is open, assumes that one opens now. */
 export function allowanceIn(
   window: Window | undefined,
   limit: number,
@@ -47,8 +44,8 @@ export function allowanceIn(
 }
 
 /**
- * Counts one call in an open window. If the window has no calls left, `used` in the result is greater than `limit`, and
- * the call is not counted.
+ * Counts one call in an open window, unless the window has no calls left: `used` in the result is then greater than
+ * `limit`.
  */
 export function consumeIn(window: Window, now: number, { degraded }: Accuracy): Allowance {
   const { limit, endsAt: windowEndsAt } = window

@@ -1,5 +1,3 @@
-/** Explains to operators why Redis is unavailable, and what this means. */
-
 /** What an outage means for calls, by `RATE_LIMIT_ON_REDIS_OUTAGE`. */
 export const OUTAGE_EFFECTS = {
   local: 'the rate limit is not shared',

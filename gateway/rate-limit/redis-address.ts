@@ -48,8 +48,7 @@ const URL_FORM =
 /** Throws an `Error` whose message continues a sentence that begins with "REDIS_URL". */
 export function parseRedisAddress(text: string): RedisAddress {
   const { scheme = '', username, password, hosts = '', path = '', query } = splitUrl(text)
-  // Without this, `URLSearchParams` would read `+` as a space, and decode the values, which `decode` would then decode
-  // a second time.
+  // Without this, `URLSearchParams` would read `+` as a space and decode the values, which `decode` would decode again.
   const options = new URLSearchParams(query?.replaceAll('%', '%25').replaceAll('+', '%2B'))
   const readLogin = () => loginOf(username, password, 'redis://:password@host')
   switch (scheme) {
@@ -111,8 +110,8 @@ export function parseRedisAddress(text: string): RedisAddress {
 }
 
 /**
- * Describes the address without its password, for `--check-config`. The description includes the database, because all
- * gateways must use the same one: in two databases, the calls of a key would be counted separately.
+ * Describes the address without its password, for `--check-config`. In different databases, gateways would count the
+ * calls of a key separately, so the description includes the database.
  */
 export function describeRedis(address: RedisAddress): string {
   const { db, username = 'default' } = address
@@ -149,7 +148,7 @@ function splitUrl(text: string): Partial<Record<string, string>> {
   return groups
 }
 
-/** Sentinel and cluster URLs may have several hosts; white space around a host is ignored. */
+/** White space around a host is ignored. */
 function parseHosts(text: string, defaultPort: number): RedisHost[] {
   return text.split(',').map((part) => {
     const [, name, ipv6, port] =
@@ -173,8 +172,7 @@ function parseDb(text: string | null): number {
 
 /**
  * A password without a user name belongs to the user `default`. A user name without a password is rejected: it is often
- * meant as the password, and without a password, the client would not log in. `passwordAlone` shows how to
- * write a password without a user in this form of the address.
+ * meant as the password, and the client would not log in. `passwordAlone` shows how to write a password without a user.
  */
 function loginOf(
   username: string | null | undefined,

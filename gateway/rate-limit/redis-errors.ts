@@ -6,16 +6,12 @@ export class RedisNotConnected extends Error {}
 /** No reply arrived in time. The command may have been executed. */
 export class RedisTimeout extends Error {}
 
-/**
- * The partition's circuit breaker was opened before the reply arrived, e.g. because the connection failed or because
- * another command had a timeout. The command may have been executed.
- */
+/** The partition's circuit breaker was opened before the reply arrived. The command may have been executed. */
 export class RedisReplyLost extends Error {}
 
 /**
- * Errors with which the server rejects the script, or the first write of the script, so that nothing is counted. Errors
- * that concern only one counter are not in this list, because the script handles them. An error that occurs after the
- * script has counted some calls begins with `PARTIAL`, which is not in this list either.
+ * Errors with which the server rejects the script, or the first write of the script, so that nothing is counted. The
+ * script handles errors of one counter itself. An error after the script has counted some calls begins with `PARTIAL`.
  */
 const REJECTED_BY_SERVER =
   /^(OOM|LOADING|READONLY|BUSY|NOSCRIPT|MISCONF|NOREPLICAS|CLUSTERDOWN|MASTERDOWN|TRYAGAIN|MOVED|ASK|NOAUTH|NOPERM|WRONGPASS|DENIED)\b/
@@ -28,10 +24,7 @@ export function isErrorReply(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError'
 }
 
-/**
- * Returns true if the script certainly counted nothing. Returns false if it may have counted calls, e.g. if the reply
- * was lost.
- */
+/** Returns false if the script may have counted calls, e.g. if the reply was lost. */
 export function hasCountedNothing(error: unknown): boolean {
   if (isErrorReply(error)) return REJECTED_BY_SERVER.test(error.message)
   return (

@@ -1,14 +1,10 @@
 /**
  * The rate limiter that all gateways share, in Redis. Calls that arrive in the same turn of the event loop are counted
- * together: one script call counts the calls of up to `countersPerScriptCallMax` keys (in a cluster, of one key). Each
- * call gets its own exact count.
+ * together: one script call counts the calls of up to `countersPerScriptCallMax` keys. Each call gets its own exact
+ * count.
  *
- * An error concerns one key, the server, or the connection. If a counter is unusable, the script replaces it with the
- * last count that this gateway knows; other keys are not affected. If the server rejects a script call before the
- * script runs, its calls were not counted. A script call whose reply is lost with the connection is never sent again,
- * because its calls may have been counted. An error of the server or of the connection opens the circuit breaker, so
- * that not every call has to time out; a successful probe closes it. While it is open, calls are counted in this
- * process, starting from the last known counts (`local`), or rejected (`deny`).
+ * While a circuit breaker is open, calls are counted in this process, starting from the last known counts (`local`), or
+ * rejected (`deny`).
  */
 import { temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { type CollapsingLog, createCollapsingLog } from '../../shared/process/collapsing-log.ts'
@@ -42,9 +38,8 @@ export interface RedisRateLimiterOptions {
 /** The calls of one key, with the same limit, in one turn of the event loop. */
 interface Batch {
   readonly keyId: string
-  /** The name of the key's counter in Redis. */
   readonly counterName: string
-  /** The part of Redis that has the counter, see `RedisStore`. */
+  /** See `RedisStore`. */
   readonly partition: string
   readonly limit: number
   /** For each call, the function that resolves its promise. */
@@ -127,8 +122,8 @@ export class RedisRateLimiter implements RateLimiter {
   }
 
   /**
-   * Counts a call in this process, or rejects it (`deny`). An `unreported` call is added to the counter in Redis later,
-   * with the next call of the key. A `lost` call is not, because Redis may have counted it.
+   * Counts a call in this process, or rejects it (`deny`). An `unreported` call is added to the counter in Redis with
+   * the next call of the key. A `lost` call is not, because Redis may have counted it.
    */
   async #consumeWithoutStore(
     keyId: string,
@@ -162,7 +157,7 @@ export class RedisRateLimiter implements RateLimiter {
   /** Never rejects: every call of the batches is settled, even after an error. */
   async #consumeBatches(partition: string, batches: readonly Batch[]): Promise<void> {
     const windows = batches.map(({ keyId }) => this.#windows.find(keyId))
-    // `scriptValues` resets `unreported` of the windows. If the script is not executed, these numbers are added again.
+    // `scriptValues` resets `unreported` of the windows. If the script counts nothing, these numbers are added again.
     const reported = windows.map((window) => window?.unreported ?? 0)
     try {
       const names = batches.map(({ counterName }) => counterName)
@@ -171,10 +166,9 @@ export class RedisRateLimiter implements RateLimiter {
       this.#applyReply(batches, await this.#breakers.send(partition, names, values))
       this.#durations?.observe((performance.now() - from) / 1000)
     } catch (error) {
-      // Probes use a counter with the hash tag of one of these keys, so that they reach the same partition.
+      // A probe uses a counter with this hash tag, so that it reaches the same partition.
       const hashTag = batches[0]?.keyId ?? ''
       this.#breakers.open(partition, hashTag, error)
-      // If the script counted nothing, it did not count the unreported calls either.
       const outcome = hasCountedNothing(error) ? 'unreported' : 'lost'
       batches.forEach(({ keyId, limit, resolvers }, index) => {
         const window = windows[index]
@@ -214,7 +208,6 @@ export class RedisRateLimiter implements RateLimiter {
   }
 }
 
-/** Returns the name of the key's counter in Redis. */
 function counterNameOf(keyId: string): string {
   return `rate-limit:{${keyId}}`
 }
@@ -236,11 +229,7 @@ function scriptValues(
   return values
 }
 
-/**
- * Checks the reply to a script call with `counters` counters. The reply contains the time of the store; for each
- * counter, its count before these calls and the end of its window; then the positions, from 1, of the counters that
- * were unusable and replaced.
- */
+/** Checks the reply to a script call with `counters` counters; consume.lua describes the reply. */
 function parseReply(reply: unknown, counters: number): number[] {
   if (!Array.isArray(reply) || reply.length <= 2 * counters || !reply.every(Number.isSafeInteger)) {
     throw new Error('the reply of Redis to consume.lua is malformed')

@@ -1,7 +1,7 @@
 /**
- * The connection to Redis, in any form of deployment, and the one script that runs there. Without a
- * connection, script calls fail immediately (in a cluster, unless the connection to the node is being opened).
- * No script call that may have been executed is sent again, since the API calls that it counts would be counted twice.
+ * The connection to Redis, in any form of deployment, and the one script that runs there. Without a connection, script
+ * calls fail immediately (in a cluster, unless the connection to the node is being opened). No script call that may
+ * have been executed is sent again.
  */
 import { lookup } from 'node:dns/promises'
 import { readFileSync } from 'node:fs'
@@ -12,40 +12,32 @@ import type { RedisAddress, RedisLogin } from './redis-address.ts'
 import { isErrorReply, RedisNotConnected, RedisTimeout } from './redis-errors.ts'
 import { startStallTolerantTimeout } from './stall-tolerant-timeout.ts'
 
-/** The timeout for a step that takes one round trip, such as opening a connection without TLS. */
+/** The timeout for a step of one round trip, such as opening a connection without TLS. */
 const CONNECT_TIMEOUT_MS = 250
 /**
- * If the name of the host has several addresses, each except the last has this time to accept the connection. Node's
- * default is longer than the timeout of the connection: if the first address did not respond, the others would never be
- * tried.
+ * If a host name has several addresses, each except the last has this time to accept the connection. Node's default is
+ * longer than the timeout of the connection: if the first address did not respond, the others would never be tried.
  */
 const ADDRESS_TIMEOUT_MS = 100
-/** The timeout for logging in and then reading the state of the server, which takes two round trips. */
+/** The timeout for logging in and then reading the state of the server: two round trips. */
 const HANDSHAKE_TIMEOUT_MS = 2 * CONNECT_TIMEOUT_MS
-/** How long a connection that is being closed waits for Redis to close its side. */
+/** How long a closing connection waits for Redis to close its side. */
 const DISCONNECT_TIMEOUT_MS = 50
 /** The time without traffic after which TCP probes whether the other side still responds. */
 const KEEP_ALIVE_MS = 1_000
 /**
- * The time between two attempts to connect. It grows with each failure, from the minimum to the maximum. A random time
- * of up to the minimum is added.
+ * The time between two attempts to connect. It grows with each failure. A random time of up to the minimum is added.
  */
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 250
 /**
- * The time between two attempts to connect to a sentinel in order to watch it for failovers. It can be longer
- * than for Redis itself, because the other sentinels report a failover as well.
+ * The time between two attempts to connect to a sentinel, to watch it for failovers. It can be longer than for Redis,
+ * because the other sentinels report failovers as well.
  */
 const SENTINEL_WATCH_RECONNECT_MS = 1_000
-/**
- * The maximum number of counters in one script call. Each takes a few µs, and a long script would block
- * Redis.
- */
+/** The maximum number of counters in one script call. Each takes a few µs, during which Redis is blocked. */
 const COUNTERS_PER_SCRIPT_CALL_MAX = 256
-/**
- * The maximum number of redirections in a cluster. A call to a slot that is being moved needs two, and a few
- * more after a failover.
- */
+/** In a cluster, a call needs two redirections if its slot is being moved, and a few more after a failover. */
 const REDIRECTIONS_MAX = 6
 
 /** With this argument, `disconnect` of ioredis connects again. */
@@ -82,20 +74,18 @@ export interface RedisStore {
   consume(names: readonly string[], values: readonly (string | number)[]): Promise<unknown>
   /**
    * Reconnects if `error` is a `RedisTimeout`. Without this, a connection that a firewall has silently dropped would be
-   * used for minutes, until the operating system closes it. In a cluster, also refreshes the table of slots, after any
-   * error.
+   * used for minutes. In a cluster, also refreshes the table of slots, after any error.
    */
   reconnect(partition: string, error: unknown): void
-  /** Adds a listener for connection errors. `partition` is set if that partition is now unavailable. */
+  /** `partition` is set if the error makes that partition unavailable. */
   onConnectionError(listener: (error: Error, partition?: string) => void): void
-  /** Adds a listener that is called when a connection is ready. */
+  /** Adds a listener that is called whenever a connection is ready. */
   onReady(listener: () => void): void
   close(): void
 }
 
 export function connectRedis({ address, tls }: RedisStoreOptions): RedisStore {
-  // ioredis has no option for this timeout. Connections to backends are not affected: each is opened to a single
-  // address.
+  // ioredis has no option for this timeout. It does not affect connections to backends: each is opened to one address.
   setDefaultAutoSelectFamilyAttemptTimeout(ADDRESS_TIMEOUT_MS)
   return address.form === 'cluster' ? connectCluster(address, tls) : connectServer(address, tls)
 }
@@ -169,9 +159,9 @@ interface SentinelListeners {
 }
 
 /**
- * Watches the sentinels for failovers. Without this, a master that is cut off from the sentinels would
- * continue to count for this gateway, and its counts would be lost. (The `failoverDetector` of ioredis is
- * not used, because it writes each failure of a sentinel to standard error.)
+ * Watches the sentinels for failovers. Without this, a master that is cut off from the sentinels would continue to
+ * count for this gateway, and its counts would be lost. (The `failoverDetector` of ioredis writes each failure of a
+ * sentinel to standard error.)
  */
 function watchSentinels(
   { sentinels, sentinelLogin, master, isTls }: Extract<RedisAddress, { form: 'sentinel' }>,
@@ -250,13 +240,13 @@ function connectCluster(
     dnsLookup: (name, done) => done(null, name),
     scripts: { consumeCalls: CONSUME_SCRIPT },
   })
-  // This event is ignored: `node error` reports the reasons, and ioredis retries without limit.
+  // `node error` reports the reasons, and ioredis retries without limit.
   cluster.on('error', () => {})
   const nodes = new Map<string, Redis>()
   cluster.on('+node', (node: Redis) => {
     nodes.set(hostAndPortOf(node), node)
     limitHandshake(node)
-    // Replicas are connected as well: a replica that takes over is then already connected.
+    // Replicas are connected as well, so that a replica that takes over is already connected.
     node.connect().catch(() => {})
   })
   cluster.on('-node', (node: Redis) => {
@@ -292,8 +282,8 @@ function hostAndPortOf({ options: { host, port } }: Redis): string {
 }
 
 /**
- * Combines the writes of one turn of the event loop. In a cluster, each script call has only one counter, so a turn can
- * have many script calls. A separate write for each would take more CPU time than the rest of the script call.
+ * Combines the script calls of one turn of the event loop into one write. Each script call of a cluster has one
+ * counter: a separate write for each would take more CPU time than the rest of the script call.
  */
 function corkForOneTurn(stream: Writable | undefined): void {
   if (stream === undefined || stream.writableCorked > 0) return
@@ -306,8 +296,8 @@ function slotOf(name: string): number {
 }
 
 /**
- * Reconnects if the handshake with Redis takes too long after the connection was opened. ioredis itself has no
- * such limit. A stall of this process hardly counts, see `stall-tolerant-timeout.ts`.
+ * Reconnects if the handshake with Redis takes too long after the connection was opened. ioredis itself has no such
+ * limit.
  */
 function limitHandshake(redis: Redis): void {
   let cancel = () => {}

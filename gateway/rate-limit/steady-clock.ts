@@ -4,16 +4,15 @@
  */
 
 /**
- * `toMachineTime` adds the offset of the machine's clock. It keeps the last offset until the actual one differs from it
- * by more than this, so that small corrections of the machine's clock do not change the end of a window from one
- * response to the next.
+ * `toMachineTime` keeps the last offset of the machine's clock until the actual one differs by more than this, so that
+ * small corrections of the clock do not change the end of a window from one response to the next.
  */
 const IGNORED_CHANGE_MS_MAX = 1_000
 
 export interface SteadyClock {
   /**
-   * Returns whole milliseconds since the epoch: the time that the clock of the machine showed when the process started,
-   * plus the time that has passed since then.
+   * Returns whole milliseconds since the epoch: what the clock of the machine showed when the process started, plus the
+   * time since then.
    */
   now(): number
   /** Converts a time of this clock to milliseconds since the epoch, by the clock of the machine. */

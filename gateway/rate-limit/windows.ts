@@ -1,6 +1,6 @@
 /**
- * The windows of keys in the memory of this process. If no Redis is configured, the gateway counts calls in these
- * windows. With Redis, they contain the last known counts, and the gateway counts calls in them only during an outage.
+ * The windows of keys in the memory of this process. Without Redis, the gateway counts calls in them. With Redis, they
+ * contain the last known counts, and the gateway counts calls in them only during an outage.
  */
 import { WINDOW_MS } from './limiter.ts'
 
@@ -8,33 +8,27 @@ import { WINDOW_MS } from './limiter.ts'
 const SWEEP_MS = 60_000
 /**
  * How much more time than `WINDOW_MS` a window may have left. A window with even more time was opened before a clock
- * was set back, and no longer applies. If it still applied, and the clock had been a day ahead, a key that has reached
- * its limit would be rejected for a day longer. The tolerance is larger than the corresponding tolerance in
- * `consume.lua` (`SHIFT_MS`), and larger than the error with which this process estimates the clock of the store
- * (Redis).
+ * was set back. If it still applied, a key that has reached its limit could be rejected for days. The tolerance is
+ * larger than `SHIFT_MS` in consume.lua, and larger than the error with which this process estimates the clock of
+ * Redis.
  */
 const TOLERANCE_MS = 10_000
 
 export interface Window {
   readonly keyId: string
-  /**
-   * The number of calls that all gateways have counted, as far as this process knows. Includes `unreported`.
-   */
+  /** As far as this process knows, the number of calls that all gateways have counted. Includes `unreported`. */
   used: number
   /** The limit when a call was last counted. */
   limit: number
-  /**
-   * In milliseconds, by the clock `now` that was passed to `createLocalWindows`; with Redis, the clock of the store.
-   */
+  /** In milliseconds, by the clock `now` of `createLocalWindows`. */
   endsAt: number
   /** The part of `used` that this process counted by itself and has not yet reported to the store. */
   unreported: number
-  /** Whether the window has changed since `takeChanged` last returned it for a usage report to the backend. */
+  /** Whether the window has changed since `takeChanged` last returned it. */
   isChanged: boolean
 }
 
 export interface LocalWindows {
-  /** Returns the open window of a key, if there is one. */
   find(keyId: string): Window | undefined
   /**
    * Returns the open window of a key, in which the caller counts a call; opens a window if there is none. Sets the
@@ -42,33 +36,28 @@ export interface LocalWindows {
    */
   open(keyId: string, limit: number): Window
   /**
-   * Sets the window to the count of the shared store, plus the calls that are still unreported. The caller has already
-   * subtracted from `unreported` the calls that are included in this count.
+   * Sets the window to the count of the shared store, plus the calls that are still `unreported`. These must not
+   * include calls that this count includes.
    */
   set(keyId: string, used: number, limit: number, endsAt: number): void
-  /**
-   * Returns, for the usage report to the backend, at most `max` windows that have changed since this method last
-   * returned them.
-   */
+  /** See `RateLimiter.takeChanged`. */
   takeChanged(max: number): readonly Window[]
   close(): void
 }
 
-/** `now` is the clock for `endsAt`, in milliseconds. */
+/** `now` returns milliseconds; with Redis, by the clock of the store. */
 export function createLocalWindows(now: () => number): LocalWindows {
-  // This map is not a bounded cache: if an open window were evicted, its calls would be allowed again. The map's size
-  // is limited by the number of keys.
+  // This map is not a bounded cache: if an open window were evicted, its calls would be allowed again.
   const windows = new Map<string, Window>()
   /**
-   * The windows whose `isChanged` is true. With this flag, an array is enough: a second map, which may have to contain
-   * all windows, would double the memory.
+   * The windows whose `isChanged` is true. A map by key would double the memory, because all windows may have changed.
    */
   let changed: Window[] = []
 
   const sweep = setInterval(() => {
     const time = now()
     for (const [keyId, { endsAt }] of windows) if (endsAt <= time) windows.delete(keyId)
-    // Usage reports need no ended windows, which would otherwise accumulate while no usage report succeeds.
+    // While no usage report succeeds, ended windows would otherwise accumulate.
     changed = changed.filter(({ endsAt }) => endsAt > time)
   }, SWEEP_MS)
   sweep.unref()
