@@ -1,4 +1,3 @@
-/** The commands that create, list and change accounts. */
 import {
   ACCOUNT_STATUSES,
   createAccount,
@@ -16,7 +15,6 @@ import { withFullStop } from '../validation/full-stop.ts'
 import { type Command, defineCommand, renderTable, UsageError } from './command.ts'
 import { parseListOrNone, parseWholeNumber } from './input/option-values.ts'
 
-/** What the status of a read-only account means. */
 const READ_ONLY_EFFECT =
   'no reminders are sent, API calls that write are rejected, and customers, invoices and payments cannot be changed in Settings. Reminders can still be paused, and disputes recorded'
 

@@ -1,7 +1,6 @@
 /**
- * Declares an operator command as data: its arguments, its options and its function. Parsing and help use
- * the same declaration. Files such as accounts.ts export lists of commands; run.ts joins these lists and runs the
- * command.
+ * Declares operator commands as data. From these declarations, run.ts parses the command line, and help.ts renders the
+ * help.
  */
 
 import type { Readable, Writable } from 'node:stream'
@@ -11,11 +10,10 @@ import type { OperatorSettings } from '../config.ts'
 import type { OpenDatabase } from '../database/open.ts'
 import type { Transaction } from '../database/tables.ts'
 
-/** Standard input. `isTTY` is true on a terminal. */
 export type InputStream = Readable & { readonly isTTY?: boolean }
 
 export interface Context {
-  /** Opens the database on the first call. The database is closed when the command has ended. */
+  /** Opens the database on the first call. The caller must not close it. */
   database(): Promise<OpenDatabase>
   /** Applies the pending migrations, and returns their names. */
   migrate(): Promise<readonly string[]>
@@ -50,7 +48,7 @@ export interface Output {
 export interface Option {
   readonly type: 'string' | 'boolean'
   readonly required?: true
-  /** The placeholder for the value in the help, e.g. `ID`. `FILE` is the path of a file; an empty path is rejected. */
+  /** The placeholder for the value in the help, e.g. `ID`. An empty `FILE` is rejected. */
   readonly value?: string
   readonly description: string
 }
@@ -59,7 +57,7 @@ export interface Command {
   /** Group and verb, e.g. `accounts create`. */
   readonly name: string
   readonly summary: string
-  /** Names of the positional arguments; all are required. `FILE` is the path of a file; an empty path is rejected. */
+  /** Names of the positional arguments; all are required. An empty `FILE` is rejected. */
   readonly arguments: readonly string[]
   readonly options: Readonly<Record<string, Option>>
   run(values: Values, context: Context): Promise<Output>
@@ -97,7 +95,7 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** Returns the command. The types of the values that `run` receives follow from the declared arguments and options. */
+/** The types of the values that `run` receives follow from the declared arguments and options. */
 export function defineCommand<
   const A extends readonly string[],
   const O extends Readonly<Record<string, Option>>,
@@ -115,7 +113,7 @@ export function defineCommand<
   }
 }
 
-/** Splits `a, b` at the commas, trims the parts, and drops empty ones. */
+/** Splits `a, b` at the commas, and drops empty parts. */
 export function splitList(text: string): string[] {
   return text
     .split(',')
@@ -123,10 +121,7 @@ export function splitList(text: string): string[] {
     .filter((part) => part !== '')
 }
 
-/**
- * Renders a table with aligned columns and a header. The members of the first row name the columns. Without rows,
- * returns `None.`
- */
+/** Renders a table. The members of the first row name the columns. Without rows, returns `None.` */
 export function renderTable(rows: readonly Readonly<Record<string, string>>[]): string {
   const [first] = rows
   if (first === undefined) return 'None.'

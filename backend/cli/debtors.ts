@@ -20,7 +20,6 @@ import {
 } from './command.ts'
 import { accountIdOf } from './owner.ts'
 
-/** `placeholder` stands for the value of the option in the help text. */
 const textOption = (placeholder: string, description: string) =>
   ({ type: 'string', value: placeholder, description }) as const
 
@@ -151,10 +150,7 @@ export const debtorCommands: readonly Command[] = [
   }),
 ]
 
-/**
- * Performs an action on a customer. `outcome` continues a sentence that begins with the name of the customer, e.g.
- * `was archived`.
- */
+/** `outcome` follows the name and id of the customer in the output, e.g. `was archived`. */
 async function change(
   context: Context,
   id: string,

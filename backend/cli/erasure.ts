@@ -1,4 +1,3 @@
-/** The command that erases the personal data of a customer. */
 import { OPERATOR } from '../accounts/audit.ts'
 import { eraseDebtor } from '../erasure/erasure.ts'
 import { type Command, defineCommand } from './command.ts'
@@ -52,7 +51,6 @@ export const erasureCommands: readonly Command[] = [
   }),
 ]
 
-/** Returns a sentence that says where the data remains after an erasure. */
 function remainsNote(isLogEmpty: boolean): string {
   const places = isLogEmpty
     ? 'Backups that were made before the erasure'

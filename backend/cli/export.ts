@@ -1,4 +1,3 @@
-/** The command that exports the data of an account. */
 import { open } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
 import { getAccount } from '../accounts/accounts.ts'

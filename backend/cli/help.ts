@@ -1,4 +1,3 @@
-/** Renders help from the declarations of the commands. The command line is parsed with the same declarations. */
 import type { Command, Option } from './command.ts'
 
 export function renderHelp(commands: readonly Command[]): string {

@@ -1,6 +1,5 @@
 /**
- * Imports a ledger through the public API like any integration: over HTTP, with an API key. The command
- * opens no database and therefore runs wherever the gateway can be reached.
+ * Imports a ledger through the public API. The command opens no database, and runs wherever the gateway can be reached.
  */
 import { readFile, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
@@ -14,8 +13,8 @@ import { COLUMNS_EXAMPLE, parseColumns } from './import/column-option.ts'
 import { createProgress, type Progress } from './import/progress.ts'
 
 /**
- * The whole file is kept in memory, so its size must be limited. 50 MB are about 500,000 rows. Importing them takes two
- * to three months with the default rate limit of a key, so a larger limit would be of little use.
+ * The whole file is kept in memory. 50 MB are about 500,000 rows, whose import takes two to three months with the
+ * default rate limit of a key.
  */
 const FILE_BYTES_MAX = 50 * 1024 * 1024
 /** Enough requests to keep the service busy, and few enough to leave capacity for other clients. */
@@ -90,7 +89,7 @@ export const importCommands: readonly Command[] = [
           readDate: dateReader(values['date-format']),
           decimalMark: values['decimal-comma'] ? ',' : '.',
           columns,
-          // The account's time zone is not known yet, but the API checks the dates of payments again.
+          // The account's time zone is not known yet. The API checks the dates of payments again.
           today: clock().toISOString().slice(0, 10),
         }),
       )
@@ -126,7 +125,6 @@ export const importCommands: readonly Command[] = [
   }),
 ]
 
-/** Adds to an error's message the option with which the user can resolve the error. */
 async function withHints(read: () => Promise<Ledger>): Promise<Ledger> {
   try {
     return await read()

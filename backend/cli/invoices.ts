@@ -93,7 +93,7 @@ function commandWithReason(
   })
 }
 
-/** Performs an action on an invoice. `outcome` completes the text "Invoice 7 (inv_…) ", e.g. "is open". */
+/** `outcome` follows the number and id of the invoice in the output, e.g. `is open`. */
 async function perform(
   context: Context,
   id: string,

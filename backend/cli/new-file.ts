@@ -35,8 +35,7 @@ const INCOMPLETE =
 
 /**
  * A file that was not written to for this time counts as abandoned: a process that creates a file writes all the time,
- * except while it checks a backup. If a check took longer than this, another process could remove the file of the
- * backup, and the backup would fail.
+ * except while it checks a backup. If a check took longer than this, another process could remove the backup.
  */
 const ABANDONED_MS = 12 * 3_600_000
 
@@ -78,7 +77,6 @@ export async function createFile(
   }
 }
 
-/** Whether the disk is full, according to the file system or to SQLite. */
 function hasNoSpace(error: unknown): boolean {
   return isDiskFull(error) || (error instanceof Error && 'code' in error && error.code === 'ENOSPC')
 }
@@ -128,9 +126,8 @@ function isAbandoned(path: string, { pid, host }: Partial<Record<string, string>
 }
 
 /**
- * If a signal ends the process, removes `directory` first, which contains the incomplete file of `path`. Returns a
- * function that stops listening for signals. The directory is renamed before it is removed: otherwise, a thread of
- * SQLite could create another file in it.
+ * If a signal ends the process, removes `directory` first. Returns a function that stops listening for signals. The
+ * directory is renamed before it is removed: otherwise, a thread of SQLite could create another file in it.
  */
 function removeOnSignal(directory: string, path: string): () => void {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const

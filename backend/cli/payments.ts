@@ -85,7 +85,7 @@ export const paymentCommands: readonly Command[] = [
   }),
 ]
 
-/** Changes a payment and returns the output that describes it. `outcome` follows “Payment” and the id. */
+/** `outcome` follows the id of the payment in the output, e.g. `was reversed`. */
 async function performOnPayment(
   context: Context,
   id: string,
@@ -104,7 +104,7 @@ async function performOnPayment(
   }
 }
 
-/** Returns the part of the output that follows the outcome. The caller adds the full stop at its end. */
+/** Returns the text that follows the outcome, without the full stop at its end. */
 function describeMoneyOnAccount({ status, amount, unapplied_amount, currency }: PaymentRow) {
   if (status === 'reversed') return ', so none of it is on account'
   return `. ${moneyText(unapplied_amount, currency)} of ${moneyText(amount, currency)} is on account`

@@ -1,4 +1,3 @@
-/** The commands for the content of reminders: the sender, the wording, and the payment details. */
 import { readFile } from 'node:fs/promises'
 import { getAccount } from '../accounts/accounts.ts'
 import { findLogoProperties } from '../accounts/logo.ts'
@@ -85,7 +84,7 @@ export const reminderContentCommands: readonly Command[] = [
       const key = parseWordingKey(stage, language)
       const change = from === undefined ? {} : await readWording(from)
       const database = await context.database()
-      // Without this check, the command would show the default wording for an account that does not exist.
+      // Throws if the account does not exist.
       await getAccount(database.read, id)
       if (reset || from !== undefined) {
         await context.performAction(async (tx, actionContext) => {
@@ -131,7 +130,7 @@ export const reminderContentCommands: readonly Command[] = [
       }
       if (isChange && remove) throw new UsageError('Use either --remove or new details')
       const database = await context.database()
-      // Without this check, the command would show no details for an account that does not exist, and no error.
+      // Throws if the account does not exist.
       await getAccount(database.read, id)
       if (currency !== undefined && (isChange || remove)) {
         await context.performAction((tx, actionContext) =>
@@ -183,7 +182,6 @@ async function showWording(reader: Reader, id: string, key: WordingKey) {
   }
 }
 
-/** Throws `UsageError` for an unknown stage or language. */
 function parseWordingKey(stageName: string, languageName: string): WordingKey {
   const stage = STAGES.find((candidate) => candidate === stageName)
   if (stage === undefined) throw new UsageError(`--stage must be one of ${STAGES.join(', ')}`)
@@ -193,7 +191,6 @@ function parseWordingKey(stageName: string, languageName: string): WordingKey {
   return { stage, language }
 }
 
-/** Throws `UsageError` unless the file is a JSON object with one or more members, each with a known name and a text. */
 async function readWording(path: string): Promise<Partial<Wording>> {
   const content = parseJson(await readFile(path, 'utf8'))
   const entries = typeof content === 'object' && content !== null ? Object.entries(content) : []

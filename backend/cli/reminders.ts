@@ -241,7 +241,6 @@ function renderPreviewText(
   return renderTable(rows)
 }
 
-/** Renders a list in a table cell: its first two items, and the number of the others. */
 function summarizeList(items: readonly string[]): string {
   const [first, second, ...others] = items
   if (first === undefined) return ''

@@ -1,7 +1,7 @@
 /**
- * Runs one command of the operators' command line, from its arguments to its exit code. Most commands open the database
- * with their own connection and use short transactions, so they work while the backend runs; their changes take effect
- * with the next call to the API. In contrast, `import` uses the API, and `database copy` requires that no backend runs.
+ * Runs one command of the operators' command line. Most commands use short transactions on the database, so they work
+ * while the backend runs; their changes take effect with the next call to the API. In contrast, `import` uses the API,
+ * and `database copy` requires that no backend runs.
  */
 import type { Writable } from 'node:stream'
 import { parseArgs } from 'node:util'
@@ -77,7 +77,6 @@ export async function runCommand(
 interface Result {
   /** The text to print; undefined if the command has already printed its result. */
   readonly text?: string
-  /** Whether the command ran but found a failure. */
   readonly failed?: boolean
 }
 

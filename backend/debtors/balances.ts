@@ -1,4 +1,3 @@
-/** Computes what debtors owe, and their money on account. */
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { cappedSum } from '../database/capped-sum.ts'
 import type { Reader } from '../database/database.ts'

@@ -1,5 +1,3 @@
-/** Changes a debtor: locks the row, writes the change and records the events. */
-
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Transaction } from '../database/database.ts'
 import { nextRevision } from '../database/revision.ts'

@@ -1,7 +1,6 @@
 /**
  * Pauses, resumes, archives and restores debtors. Each function locks the debtor, so that no send check of a message to
- * the debtor runs at the same time. Pausing and archiving cancel waiting messages, which can then no longer be
- * approved.
+ * the debtor runs at the same time. Pausing and archiving cancel waiting messages.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'
@@ -93,7 +92,6 @@ export async function restoreDebtor(
   return changeDebtor(tx, debtor, { status: 'active', ...ACTIVE_CHASING }, actionContext.now)
 }
 
-/** The stored reason why an archived debtor is not chased. */
 const REASON_ARCHIVED = 'archived'
 const ACTIVE_CHASING = {
   chasing_status: 'active',

@@ -31,8 +31,7 @@ const PAUSE_REASONS: Readonly<Record<SuppressionReason, string | null>> = {
 }
 
 /**
- * Suppresses an address and updates the debtors that have it. Does nothing if the address is already suppressed for
- * the same reason.
+ * Suppresses an address and updates its debtors. Does nothing if the address is already suppressed for the same reason.
  */
 export async function suppressAddress(
   tx: Transaction,
@@ -85,8 +84,7 @@ export async function resubscribeAddress(
  * Deletes the suppression that a bounce of the debtor's current address has caused, at the request of an Admin or an
  * operator. Every debtor with this address becomes contactable. If a bounce paused chasing of a debtor, chasing
  * resumes. Throws `not_found`, `debtor_state_conflict` if the debtor's personal data was erased, and
- * `address_suppressed` if the recipient complained (which is permanent) or unsubscribed (which only the recipient can
- * undo).
+ * `address_suppressed` if the recipient complained or unsubscribed.
  */
 export async function clearSuppression(
   tx: Transaction,
@@ -114,8 +112,8 @@ export async function clearSuppression(
 }
 
 /**
- * Undoes what earlier suppressions have changed in a debtor whose address is no longer suppressed, or who no longer has
- * an address: the contactability becomes `ok` or `missing`, and a pause that a bounce caused ends.
+ * To be called if the address of the debtor is no longer suppressed, or the debtor has none. The contactability becomes
+ * `ok` or `missing`, and a pause that a bounce caused ends.
  */
 async function resetContactability(
   tx: Transaction,
@@ -148,7 +146,7 @@ async function resetContactability(
   )
 }
 
-/** Whether a bounce has paused chasing. Clearing the suppression then resumes it. */
+/** Whether a bounce has paused chasing. If so, `clearSuppression` resumes it. */
 export function isPausedByBounce({
   chasing_status: status,
   chasing_reason: reason,
@@ -188,10 +186,7 @@ async function changeDebtorsAt(
   }
 }
 
-/**
- * Locks and returns all debtors with the address, in the order of their ids, as other transactions do, to prevent
- * deadlocks.
- */
+/** Locks and returns all debtors with the address, in the order of their ids, which prevents deadlocks. */
 async function lockDebtorsAt(
   tx: Transaction,
   accountId: string,

@@ -1,4 +1,3 @@
-/** Validates the request body of a debtor, and converts the body into the values to store. */
 import { metadata, object, optional, required } from '../validation/body.ts'
 import { country, email, language, phone } from '../validation/contact.ts'
 import { currency, externalId, integer, text, timezone } from '../validation/fields.ts'
@@ -28,7 +27,6 @@ export interface DebtorBody {
   readonly metadata?: Record<string, string>
 }
 
-/** An empty part is allowed; `newAddress` converts it to null. */
 const addressPart = optional(text({ max: 200, min: 0 }))
 
 export const debtorBody = object<DebtorBody>({
@@ -66,17 +64,13 @@ export function newDebtor(body: DebtorBody): NewDebtor {
     currency: body.currency ?? null,
     paymentTermsDays: body.payment_terms_days ?? null,
     address: newAddress(body.address),
-    // Empty texts are stored as null.
     taxId: body.tax_id || null,
     companyNumber: body.company_number || null,
     metadata: body.metadata ?? {},
   }
 }
 
-/**
- * Returns null if no member has a value. Otherwise returns all members, with null for those without a value, because
- * the API returns an address as it is stored.
- */
+/** The API returns an address as it is stored: null, or an object with all members. */
 function newAddress(body: AddressBody = {}): object | null {
   if (Object.values(body).every((part) => part === '')) return null
   return {

@@ -11,10 +11,7 @@ import { type Balance, INVOICE_IS_OPEN, PAYMENT_IS_UNAPPLIED } from './balances.
 
 export interface DebtorWithBalances {
   readonly row: DebtorRow
-  /**
-   * Returns one balance per currency. `today` is the account's date at the time of the read; it determines which
-   * invoices are overdue.
-   */
+  /** Returns one balance per currency. `today` is the account's date at the time of the read. */
   balancesOn(today: string): Balance[]
 }
 

@@ -1,6 +1,6 @@
 /**
- * Creates, reads, locks and lists debtors. Every transaction that changes what a debtor owes or has paid locks
- * the debtor first, so that writes that concern the same debtor are serialized.
+ * Creates, reads, locks and lists debtors. Every transaction that changes what a debtor owes or has paid must lock the
+ * debtor first, so that these transactions are serialized.
  */
 
 import { createId } from '../../shared/contract/id.ts'
@@ -47,7 +47,6 @@ export interface NewDebtor {
   readonly metadata: Readonly<Record<string, string>>
 }
 
-/** The account to which a new debtor belongs. */
 export interface DebtorOwner {
   readonly accountId: string
   /** Debtors of a demo account are sample data, and are never contacted. */
@@ -193,7 +192,7 @@ const touchById = prepared((tx: Transaction, { accountId, id, at }: DebtorKey & 
   touch(tx, accountId, at).where('id', '=', id),
 )
 
-/** Like `touchDebtor`, but for the debtor of the given invoice. Does nothing if there is no such invoice. */
+/** Like `touchDebtor`, but for the debtor of an invoice. */
 export async function touchDebtorOfInvoice(
   tx: Transaction,
   accountId: string,
@@ -278,18 +277,15 @@ export async function listDebtors(
   )
 }
 
-/** Returns the range of the normalized names that begin with the prefix. */
 function nameRangeOf(prefix: string) {
   const { from, before } = prefixRange(normalizeForSearch(prefix))
   return { nameFrom: from, nameBefore: before }
 }
 
-/** The values of the statement's parameters. */
 type Values = Omit<DebtorFilters, 'status' | 'q'> &
   Partial<ReturnType<typeof nameRangeOf>> &
   PageBounds & { readonly accountId: string; readonly today: string }
 
-/** The values that become part of the SQL text. */
 type Variant = PageVariant & { readonly status: string | undefined }
 
 const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Variant) => {

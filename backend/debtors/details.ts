@@ -1,8 +1,3 @@
-/**
- * Edits the name and the contact details of a debtor. If the old e-mail address is suppressed, the debtor remains
- * unreachable with a new address until an Admin or an operator confirms that the new address works
- * (`clearSuppression`).
- */
 import type { FieldError } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { Transaction } from '../database/database.ts'
@@ -75,7 +70,6 @@ export async function editDebtor(
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
   const change = withoutUnchanged(debtor, checkDetails(debtor, details))
-  // `name_search` is derived from the name.
   const names = Object.keys(change).filter((name) => name !== 'name_search')
   if (names.length === 0) return debtor
   await recordAudit(tx, actionContext, {
@@ -89,8 +83,8 @@ export async function editDebtor(
 }
 
 /**
- * If the old e-mail address is suppressed, a new address does not change the contactability. Otherwise, and if the
- * address is removed, the contactability is determined again: a new address may be suppressed too.
+ * If the old e-mail address is suppressed, a new address does not change the contactability, until an Admin or an
+ * operator confirms that the new address works (`clearSuppression`).
  */
 async function contactabilityAfter(
   tx: Transaction,
@@ -143,7 +137,7 @@ function checkDetails(debtor: DebtorRow, details: DebtorDetails): DebtorChange {
 
 export type Address = Record<(typeof ADDRESS_PARTS)[number], string | null>
 
-/** Returns the address with all its members; a member without a value is null. */
+/** A member without a value is null. */
 export function addressOf({ address }: Pick<DebtorRow, 'address'>): Address {
   const stored: unknown = address === null ? {} : JSON.parse(address)
   const parts = new Map(Object.entries(typeof stored === 'object' && stored !== null ? stored : {}))

@@ -2,8 +2,8 @@
  * Lists debtors in Settings: by the oldest due date of their open invoices, by name, or by the amount owed. The table
  * `debtor_standings` contains only the debtors that owe money.
  *
- * Some conditions contain literals instead of parameters, because a database uses a partial index only if the text of
- * the statement contains the condition of the index.
+ * Some conditions contain literals instead of parameters, so that the database uses a partial index (see
+ * `INVOICE_IS_OPEN`).
  */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -29,7 +29,7 @@ export const DIRECTORY_SORTS = ['due', 'name', '-owes'] as const
 
 export type DirectorySort = (typeof DIRECTORY_SORTS)[number]
 
-/** Returns the sort orders of a view, the default first. All are fast, because an index serves each of them. */
+/** Returns the sort orders of a view, the default first. An index serves each of them. */
 export function directorySortsOf(view: DirectoryView): readonly DirectorySort[] {
   if (view === 'active') return ['due', 'name', '-owes']
   if (view === 'owing') return ['due', '-owes']
@@ -38,13 +38,13 @@ export function directorySortsOf(view: DirectoryView): readonly DirectorySort[] 
 
 export interface DirectoryQuery {
   readonly view: DirectoryView
-  /** Ignored if `ids` is given: the results of a search are always sorted by due date. */
+  /** Ignored if `ids` is given: the results of a search are sorted by due date. */
   readonly sort: DirectorySort
   /** The currency of the sort by amount owed. */
   readonly currency: string
   /** The debtors that a search found; undefined if all debtors are listed. */
   readonly ids: readonly string[] | undefined
-  /** The cursor of the page: `next` of the previous page. */
+  /** `next` of the previous page. */
   readonly after: string | undefined
   /** The current date in the account's time zone. */
   readonly today: string
@@ -60,12 +60,11 @@ interface Position {
   readonly value: string | undefined
 }
 
-/** The position after which a page begins. */
 interface Start extends Position {
   readonly name: string
 }
 
-/** A query with the position that its cursor describes; `start` is undefined for the first page. */
+/** `start` is the position that the cursor describes; undefined for the first page. */
 type PositionedQuery = Omit<DirectoryQuery, 'ids' | 'after'> & { readonly start: Start | undefined }
 
 /**
@@ -93,8 +92,8 @@ export async function listDirectory(
 }
 
 /**
- * The cursor contains the value by which the list was sorted, because the debtor may pay before the next page is
- * requested. With the new value, the next page would begin at another place in the list.
+ * The cursor contains the value by which the list was sorted: if the debtor pays before the next page is requested, its
+ * new value is at another place in the list.
  */
 function cursorOf({ id, value }: Position): string {
   return value === undefined ? id : `${value}_${id}`
@@ -170,7 +169,7 @@ async function listByDueDate(
   return [...owing, ...others.map(({ id }) => ({ id, value: NONE }))]
 }
 
-/** The value of a debtor that owes nothing, in a list that is sorted by due date. */
+/** The value of a debtor that owes nothing. It sorts after every date. */
 const NONE = 'none'
 
 function dueDateOf({ value }: Start): string {
@@ -204,10 +203,7 @@ async function listByName(
   return rows.map(({ id }) => ({ id, value: undefined }))
 }
 
-/**
- * Returns the active debtors that owe money in the currency, the largest amount first. Omits all other debtors, even in
- * the view `active`.
- */
+/** Omits the debtors that owe nothing in the currency, even in the view `active`. */
 async function listByAmountOwed(
   reader: Reader,
   accountId: string,
@@ -247,7 +243,7 @@ export async function countSearchResults(
   return (await listSearchResults(reader, accountId, { ...query, start: undefined }, found)).length
 }
 
-/** Filters and sorts the few results of a search: the oldest due date first, then by name. */
+/** Sorts by the oldest due date, then by name. */
 async function listSearchResults(
   reader: Reader,
   accountId: string,
@@ -255,7 +251,6 @@ async function listSearchResults(
   found: readonly string[],
 ): Promise<Position[]> {
   if (found.length === 0) return []
-  // `NONE` sorts after every date.
   const date = sql<string>`coalesce(debtor_standings.oldest_due_date, ${NONE})`
   const rows = await reader
     .selectFrom('debtors')

@@ -1,4 +1,4 @@
-/** Reads the amounts due to an account from stored totals, since summing all its invoices would be slow. */
+/** Reads the amounts due to an account from stored totals, because summing all its invoices would be slow. */
 import { type SelectQueryBuilder, type SqlBool, sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
 import { capped, cappedSum } from '../database/capped-sum.ts'
@@ -30,7 +30,7 @@ export interface DueByAge {
 
 /**
  * Returns an entry for each currency in which an invoice is open, sorted by currency code. The amounts include those
- * that archived debtors owe: their invoices stay open.
+ * that archived debtors owe.
  */
 export async function readDueByAge(
   reader: Reader,
@@ -112,7 +112,7 @@ export interface LargeDebtor {
 export const IS_BALANCE_OF_ACTIVE_DEBTOR = sql<SqlBool>`exists (select 1 from debtors
   where debtors.id = debtor_balances.debtor_id and debtors.status = 'active')`
 
-/** Returns the debtors that owe the most in the currency, the largest amount first. Omits archived debtors. */
+/** Returns the active debtors that owe the most in the currency, the largest amount first. */
 export async function listLargestDebtors(
   reader: Reader,
   accountId: string,
@@ -132,10 +132,7 @@ export async function listLargestDebtors(
   return rows.map((row) => ({ debtorId: row.debtor_id, outstanding: Number(row.outstanding) }))
 }
 
-/**
- * Counts active debtors that owe money and cannot be reached by e-mail. The count stops at `countMax`. The table
- * `debtor_standings` contains only debtors that owe money.
- */
+/** Counts active debtors that owe money and cannot be reached by e-mail. The count stops at `countMax`. */
 export async function countUnreachableDebtorsOwing(
   reader: Reader,
   accountId: string,
@@ -154,10 +151,7 @@ export async function countUnreachableDebtorsOwing(
   return Number(row.count)
 }
 
-/**
- * Returns the oldest due date of each debtor's open invoices, by debtor id. A debtor without an entry owes
- * nothing.
- */
+/** Returns the oldest due date of each debtor's open invoices, by debtor id. */
 export async function readOldestDueDates(
   reader: Reader,
   debtorIds: readonly string[],

@@ -1,24 +1,21 @@
-/**
- * Finds debtors by words: every word of the search must be a prefix of one of the debtor's search terms. Only the six
- * longest words count.
- */
+/** Finds debtors by words: each word of the search must be a prefix of one of the debtor's search terms. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { prefixRange } from '../lists/prefix.ts'
 import { unfoldedWordsOf, wordsOf } from './search-terms.ts'
 
-/** Limits the cost of a search. The longest words are used, because they usually match the fewest debtors. */
+/**
+ * Limits the cost of a search. The longest words are used and the others ignored, because long words usually match the
+ * fewest debtors.
+ */
 const WORDS_MAX = 6
 
-/**
- * To find the rarest word of a search, the terms that begin with each word are counted, but only up to this number. A
- * word with more terms is frequent, and its exact count does not matter.
- */
+/** To find the rarest word of a search, the terms that begin with each word are counted, up to this number. */
 const COUNTED_MAX = 500
 
 export interface FoundDebtors {
   readonly ids: readonly string[]
-  /** Whether more debtors match than were returned. The user can then add a word to narrow the search. */
+  /** Whether more debtors match than were returned. */
   readonly isTruncated: boolean
 }
 
@@ -98,7 +95,6 @@ async function sortByRarity(
   return counts.sort((a, b) => a.count - b.count).map(({ word }) => word)
 }
 
-/** Returns a condition for terms that begin with the prefix. */
 function beginsWith(column: string, prefix: string) {
   const name = sql.ref(column)
   const { from, before } = prefixRange(prefix)

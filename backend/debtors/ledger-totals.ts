@@ -1,9 +1,8 @@
 /**
- * Recomputes the derived data of changed debtors: balances, standings (the oldest due date and two flags, by which
- * lists of customers are sorted and filtered), search terms, and the account's totals by due date. Database triggers
- * log which debtors changed (migration 0021), and a worker processes this log every few seconds. Before a page shows
- * totals, its request processes a batch of the account's entries, so that the totals usually include the user's last
- * change.
+ * Recomputes the derived data of changed debtors: balances, standings (the values by which directory.ts sorts and
+ * filters), search terms, and the account's totals by due date. Database triggers log which debtors changed (migration
+ * 0021), and a worker processes this log every few seconds. Before a page shows totals, its request processes a batch
+ * of the account's entries, so that the totals usually include the user's last change.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
@@ -25,8 +24,7 @@ const CHANGES_MAX = 5000
 
 /**
  * A debtor that changes several times within this interval is usually recomputed only once. Recomputing a debtor takes
- * a tenth of the CPU time of recording a payment. Notifying the worker of each change would cost more than polling
- * does.
+ * a tenth of the CPU time of recording a payment.
  */
 const EVERY_MS = 5000
 /**
@@ -56,7 +54,7 @@ export function startLedgerTotals({ database, log }: LedgerTotalsOptions): Worke
   })
 }
 
-/** Processes at most one batch of the account's logged changes. The worker processes the rest. */
+/** Processes at most one batch of the account's logged changes. */
 export async function updateAccountTotals(database: Database, accountId: string): Promise<void> {
   if (!(await hasChanges(database.read, accountId))) return
   await database.transaction((tx) => updateBatch(tx, accountId))
@@ -121,8 +119,8 @@ async function updateBatch(tx: Transaction, accountId?: string): Promise<void> {
 }
 
 /**
- * Removes logged changes and returns their debtors. Callers must do this before they read invoices: they then read
- * the effects of all removed changes, and a change that is committed later remains in the log.
+ * Removes logged changes and returns their debtors. Callers must call this before they read invoices, so that they read
+ * the effects of all removed changes.
  */
 async function takeChangedDebtors(
   tx: Transaction,
@@ -222,7 +220,7 @@ async function addToTotals(tx: Transaction, changes: readonly TotalChange[]): Pr
     .execute()
 }
 
-/** Replaces the debtors' sums by due date, and the balances and standings, which are derived from the sums. */
+/** Replaces the debtors' sums by due date, and the balances and standings. */
 async function replaceDues(
   tx: Transaction,
   debtorIds: readonly string[],
@@ -244,10 +242,6 @@ async function replaceDues(
   await insertStandings(tx, dues)
 }
 
-/**
- * Inserts the values by which the lists of customers in Settings (see `directory.ts`) sort and filter: the oldest due
- * date, and two flags. Only debtors with open invoices have these values.
- */
 async function insertStandings(tx: Transaction, dues: readonly DebtorDueRow[]): Promise<void> {
   const byDebtor = Map.groupBy(dues, ({ debtor_id }) => debtor_id)
   const debtors = await tx
@@ -268,10 +262,7 @@ async function insertStandings(tx: Transaction, dues: readonly DebtorDueRow[]): 
   await tx.insertInto('debtor_standings').values(rows).execute()
 }
 
-/**
- * Replaces the search terms of the debtors whose terms have changed. Most logged changes concern invoices, and
- * therefore change no terms.
- */
+/** Writes only terms that have changed: most logged changes concern invoices, and change no terms. */
 async function replaceTerms(tx: Transaction, debtorIds: readonly string[]): Promise<void> {
   const [debtors, stored] = [
     await tx.selectFrom('debtors').selectAll().where('id', 'in', debtorIds).execute(),

@@ -1,4 +1,3 @@
-/** The operations of the API on debtors. */
 import { listOperation } from '../api/list.ts'
 import type { Operation } from '../api/operation.ts'
 import { readOperation } from '../api/read.ts'

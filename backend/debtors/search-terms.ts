@@ -3,7 +3,7 @@ import type { DebtorRow } from '../database/tables.ts'
 import { normalizeForSearch } from './debtors.ts'
 import { addressOf } from './details.ts'
 
-/** Limits how many terms of one debtor are stored and indexed. No real debtor has so many. */
+/** Limits how many terms of one debtor are stored and indexed. */
 const TERMS_MAX = 24
 /** The maximum number of characters of a stored term. */
 const TERM_LENGTH_MAX = 100

@@ -1,7 +1,7 @@
 /**
- * Stores the suppressed addresses of an account, with the reasons. No reminder is sent to these addresses. A
- * suppression is stored by address, so that it applies to all debtors with this address, including debtors that are
- * created later. The resulting `contactability_email` is stored in each debtor, too.
+ * Stores the suppressed addresses of an account, to which no reminder is sent. A suppression is stored by address, so
+ * that it applies to all debtors with this address, including debtors that are created later. The resulting
+ * `contactability_email` is also stored in each debtor.
  */
 
 import type { DebtorRow, Reader, SuppressedAddressRow, Transaction } from '../database/tables.ts'
@@ -34,7 +34,6 @@ export function mostSevere<T extends Pick<SuppressedAddressRow, 'reason'>>(
   return suppressions.toSorted((a, b) => severity(a) - severity(b))[0]
 }
 
-/** Returns the contactability of a debtor with this address. */
 export async function readContactability(
   reader: Reader,
   accountId: string,

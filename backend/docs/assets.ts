@@ -1,13 +1,8 @@
-/**
- * The files of the documentation: pages, their stylesheets and scripts, and the OpenAPI document in several
- * formats.
- */
 import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 
 export interface Asset {
   readonly path: string
-  /** The media type. */
   readonly type: string
   readonly content: Uint8Array
   /** The content, compressed with gzip. */
@@ -24,7 +19,6 @@ export function createAsset(path: string, type: string, content: Buffer | string
   return { path, type, content: bytes, zipped, version: versionOf(bytes), isImmutable: false }
 }
 
-/** Creates an asset whose path contains its version. */
 export function createImmutableAsset(name: string, type: string, content: Buffer | string): Asset {
   const path = `/docs/assets/${versionOf(content)}/${name}`
   return { ...createAsset(path, type, content), isImmutable: true }

@@ -29,7 +29,7 @@ export function renderCollection(document: ContractDocument, baseUrl: string): s
   return JSON.stringify(collection, null, 2)
 }
 
-/** Returns one request for each example of the body, or a single request without a body if there is no example. */
+/** Returns one request for each example of the body; without an example, one request without a body. */
 function itemsOf(operation: DocumentedOperation) {
   const { summary, body } = operation
   const examples = body?.examples ?? []

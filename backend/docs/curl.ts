@@ -1,7 +1,7 @@
 /** Renders an operation as a `curl` command, in which `$KEY` stands for the API key. */
 import type { DocumentedOperation, Example, Parameter } from './document.ts'
 
-/** `example` is the example of the body that the command sends. */
+/** The command sends `example` as its body. */
 export function renderCurl(
   operation: DocumentedOperation,
   baseUrl: string,
@@ -26,7 +26,7 @@ export function renderCurl(
   return lines.join(' \\\n  ')
 }
 
-/** Returns the path, with the id of the example response, and the query, with the examples of its parameters. */
+/** Returns the path with the id of the example response, and the query with the examples of its parameters. */
 export function exampleTarget({ path, parameters, responses }: DocumentedOperation): string {
   const inPath = parameters.filter(({ location }) => location === 'path')
   const filled = inPath.reduce(
@@ -36,7 +36,6 @@ export function exampleTarget({ path, parameters, responses }: DocumentedOperati
   return filled + exampleQuery(parameters)
 }
 
-/** Returns the id of the object in the example response. */
 function exampleId(responses: DocumentedOperation['responses']): string {
   const value = responses[0]?.content?.examples[0]?.value
   return typeof value === 'object' && value !== null && 'id' in value ? String(value.id) : ''

@@ -1,6 +1,6 @@
 /**
- * Reads the OpenAPI document for the API reference: collects examples and resolves each `$ref` except those to schemas,
- * because the API reference shows the names of schemas. To read a schema, the API reference calls `resolve`.
+ * Reads the OpenAPI document for the API reference. Each `$ref` is resolved, except those to schemas, because the API
+ * reference shows the names of schemas.
  */
 
 export type Members = Readonly<Record<string, unknown>>
@@ -14,8 +14,8 @@ export interface ContractDocument {
   readonly headers: ReadonlyMap<string, DocumentedHeader>
   readonly schemas: ReadonlyMap<string, Members>
   /**
-   * Returns the object itself or, if it has a `$ref`, the members of the target. Members next to the `$ref` override
-   * those of the target.
+   * Returns the members of `value`. If it has a `$ref`, the members of the target are added, unless `value` has them
+   * itself.
    */
   resolve(value: unknown): Members
 }
@@ -36,7 +36,6 @@ export interface DocumentedOperation {
   readonly responses: readonly DocumentedResponse[]
 }
 
-/** A webhook event. */
 export interface DocumentedEvent {
   readonly name: string
   readonly summary: string
@@ -203,10 +202,7 @@ function texts({ summary, description }: Members): { summary: string; descriptio
   return { summary: textOf(summary), description: textOf(description) }
 }
 
-/**
- * Returns an empty object if `value` is absent or not an object. Such a value needs no error here, because
- * `npm run check` rejects an invalid contract.
- */
+/** Returns an empty object if `value` is absent or not an object: `npm run check` rejects an invalid contract. */
 export function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
 }

@@ -1,10 +1,8 @@
-/** Renders the layout that surrounds the content of every page. */
 import { type Html, html } from '../html/html.ts'
 import type { Asset } from './assets.ts'
 import type { Heading } from './markup/markdown.ts'
 import type { Page } from './page.ts'
 
-/** The parts that all pages share. */
 export interface Site {
   /** The pages in reading order. The first one is the start page. */
   readonly pages: readonly Page[]
@@ -69,15 +67,13 @@ ${renderAdjacentPages(page, pages)}
 `.text
 }
 
-/** Derives the id of a group from the path of its first page. */
 function groupIdOf([first]: readonly Page[]): string {
   return `group-${first?.path.slice('/docs/'.length)}`
 }
 
-/** Renders links to the previous and the next page. */
 function renderAdjacentPages(page: Page, pages: readonly Page[]): Html | undefined {
   const at = pages.indexOf(page)
-  // The start page has no such links. The not-found page is not in the list.
+  // The start page has no such links. The not-found page is not in `pages`.
   if (at < 1) return undefined
   const [previous, next] = [pages[at - 1], pages[at + 1]]
   return html`<nav class="adjacent-pages" aria-label="Previous and next page">
@@ -91,7 +87,6 @@ function renderEntry(page: Page, isCurrent: boolean): Html {
 ${isCurrent && renderSections(page.headings)}</li>`
 }
 
-/** Renders links to the headings of the second level, and below each link its headings of the third level. */
 function renderSections(headings: readonly Heading[]): Html | undefined {
   const sections = headings.filter(({ depth }) => depth === 2)
   if (sections.length === 0) return undefined

@@ -1,7 +1,6 @@
 import type { Html } from '../html/html.ts'
 import type { Heading } from './markup/markdown.ts'
 
-/** A page of the documentation. */
 export interface Page {
   /** The path of its URL, e.g. `/docs/payments`. */
   readonly path: string

@@ -1,4 +1,3 @@
-/** Renders all pages of the documentation, in reading order. */
 import { readFileSync } from 'node:fs'
 import {
   PROBLEM_TYPES,
@@ -59,7 +58,7 @@ function guidePage(name: string, baseUrl: string, responses: ReadonlyMap<string,
   }
 }
 
-/** Returns example responses by error code. Codes for which the OpenAPI document has no example are absent. */
+/** Returns the example responses in the OpenAPI document by error code. */
 function errorResponses({ operations }: ContractDocument): ReadonlyMap<string, unknown> {
   const values = operations
     .flatMap(({ responses }) => responses)
@@ -68,10 +67,7 @@ function errorResponses({ operations }: ContractDocument): ReadonlyMap<string, u
   return new Map(values)
 }
 
-/**
- * Renders what follows a heading whose id is an error code: the status, the title, whether a repeated call may succeed,
- * and the example response. Renders nothing after any other heading.
- */
+/** Renders the facts after a heading whose id is an error code; nothing after any other heading. */
 function renderErrorFacts(headingId: string, response: unknown): Html {
   const code = ERROR_CODES.find((candidate) => candidate === headingId)
   if (code === undefined) return html``
@@ -109,7 +105,6 @@ see <a href="/docs/clients">Clients and tools</a>.</p>`
   return { path: '/docs', title, summary, main, headings: [] }
 }
 
-/** Returns the text of a Markdown sentence without markup. */
 function plainText(markdown: string): string {
   return markdown
     .replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')

@@ -1,4 +1,3 @@
-/** Renders an operation in the reference: its description and parameters, with samples next to them. */
 import { PROBLEM_TYPES, type ProblemCode, problemType } from '../../shared/contract/problem.ts'
 import { type Html, html } from '../html/html.ts'
 import {
@@ -87,7 +86,6 @@ ${
 }`
 }
 
-/** Renders a request for each example of the body; if there is none, one request. Each is shown in all languages. */
 function renderRequests(operation: DocumentedOperation, baseUrl: string): Html {
   const examples = operation.body?.examples ?? []
   const [first, ...others] = examples
@@ -108,7 +106,6 @@ ${samples(example)}</details>`,
 )}`
 }
 
-/** Renders a tab for each status, with all examples of its response. Statuses without an example get no tab. */
 function renderResponses({ responses, summary }: DocumentedOperation): Html {
   const tabs = responses
     .filter(({ content }) => (content?.examples ?? []).length > 0)
@@ -127,7 +124,7 @@ function renderResponses({ responses, summary }: DocumentedOperation): Html {
 ${renderTabs('status', `Response: ${summary}`, tabs)}`
 }
 
-/** Renders the error codes that the examples of the responses contain, by status. */
+/** The codes are those in the examples of the responses. */
 function renderErrors(responses: readonly DocumentedResponse[]): Html {
   const codes = responses.flatMap(({ content }) =>
     (content?.examples ?? []).map(({ value }) => String(membersOf(value)['code'])),

@@ -1,4 +1,3 @@
-/** Renders the reference: every operation, event, object and header of the OpenAPI document, on one page. */
 import { type Html, html } from '../html/html.ts'
 import type { ContractDocument, DocumentedEvent } from './document.ts'
 import { eventSample, SAMPLE_SECRET } from './event-samples.ts'

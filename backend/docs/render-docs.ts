@@ -1,4 +1,3 @@
-/** Renders the whole documentation for the base URL of the installation. */
 import { readFileSync } from 'node:fs'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { readStylesheet } from '../html/stylesheet.ts'
@@ -19,7 +18,6 @@ export interface RenderedDocs {
 
 const ASSETS = new URL('./assets/', import.meta.url)
 
-/** The search library MiniSearch, which browsers load. */
 const MINISEARCH = new URL(import.meta.resolve('minisearch'))
 
 /** Programs that readers can copy, and the page that describes them. */
@@ -27,8 +25,7 @@ const EXAMPLES = new URL('../../deploy/examples/', import.meta.url)
 const EXAMPLE_FILES = ['README.md', 'client.ts', 'post-payments.ts', 'receivables.py', 'sync.ts']
 
 /**
- * The base URLs in the OpenAPI document and in the examples. Rendering replaces them with the base URL of the
- * installation.
+ * Rendering replaces these base URLs in the OpenAPI document and the examples with the base URL of the installation.
  */
 const CONTRACT_BASE_URL = 'http://localhost:8080'
 const EXAMPLES_BASE_URL = 'http://127.0.0.1:8080'

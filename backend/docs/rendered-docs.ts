@@ -7,9 +7,9 @@ const WORKER = new URL('./render-worker.ts', import.meta.url)
 const rendered = new Map<string, Promise<RenderedDocs>>()
 
 /**
- * Returns the documentation, with `baseUrl` as the address of the service. It is rendered at the first call. Rendering
- * takes about a second of CPU time, and runs in a separate thread, so that neither the start of the process nor other
- * requests wait. If rendering fails, the promise rejects, and the next call tries again.
+ * Returns the documentation, with `baseUrl` as the address of the service. The first call renders it, in a separate
+ * thread, because this takes about a second of CPU time. If rendering fails, the promise rejects, and the next call
+ * tries again.
  */
 export function renderedDocs(baseUrl: string): Promise<RenderedDocs> {
   const known = rendered.get(baseUrl)

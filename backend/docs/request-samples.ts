@@ -1,7 +1,7 @@
 /**
  * Renders an operation as a `curl` command, and as a program in each other language of the reference. The programs are
- * complete, and need only the standard library of their language; the one in Python also needs `requests`. All samples
- * read the API key from the environment variable `KEY`, so that readers do not paste keys into code.
+ * complete, and need only the standard library of their language; the one in Python also needs `requests`. All read the
+ * API key from the environment variable `KEY`.
  */
 import { exampleTarget, renderCurl } from './curl.ts'
 import type { DocumentedOperation, Example } from './document.ts'
@@ -215,7 +215,7 @@ function indent(text: string, spaces: number): string {
   return text.replaceAll('\n', `\n${' '.repeat(spaces)}`)
 }
 
-/** Doubles the indentation: the JSON has two spaces per level, the programs in Python and PHP have four. */
+/** Doubles the indentation, which is two spaces per level in the JSON. */
 function indentByFour(json: string): string {
   return json.replace(/^ +/gm, (spaces) => spaces.repeat(2))
 }

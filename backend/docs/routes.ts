@@ -1,7 +1,3 @@
-/**
- * The routes of the documentation. Its pages load nothing from other servers and contain no inline scripts or
- * styles, which the policy below enforces.
- */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Request, ResponseObject, ResponseToolkit, ServerRoute } from '@hapi/hapi'
 import type { Asset } from './assets.ts'
@@ -23,8 +19,8 @@ const CONTENT_SECURITY_POLICY = [
 const CACHED_FOREVER = 'public, max-age=31536000, immutable'
 
 /**
- * How long a request waits for rendering. This is less than the default of the gateway's GATEWAY_UPSTREAM_TIMEOUT_MS.
- * Otherwise, the client would receive a 504 from the gateway instead of `RENDERING_PAGE`.
+ * How long a request waits for rendering: less than the default of GATEWAY_UPSTREAM_TIMEOUT_MS, because the client
+ * would otherwise receive a 504 from the gateway.
  */
 const RENDERING_MS_MAX = 4_000
 

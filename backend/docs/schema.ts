@@ -1,4 +1,3 @@
-/** Renders a schema as a list of fields, each with its type, whether it is required, and its description. */
 import { type Html, html } from '../html/html.ts'
 import { type ContractDocument, listOf, type Members, membersOf, textOf } from './document.ts'
 import { renderMarkdown } from './markup/markdown.ts'
@@ -93,7 +92,7 @@ function typeWords(schema: Members): string {
 }
 
 function renderLimits(schema: Members): Html | undefined {
-  // Null is not listed as a value, because the type of the field already says whether null is allowed.
+  // The type of the field already says whether null is allowed.
   const values = listOf(schema['enum']).filter((value) => value !== null)
   const limits = [
     rangeWords(schema['minLength'], schema['maxLength'], 'characters'),
@@ -111,7 +110,7 @@ function renderLimits(schema: Members): Html | undefined {
 function rangeWords(least: unknown, most: unknown, unit: string): string | undefined {
   const formatNumber = (value: unknown) => String(value).replace(/\B(?=(\d{3})+$)/g, ' ')
   const end = unit === '' ? '' : ` ${unit}`
-  // This maximum only means that the number is an exact integer, so it is not shown.
+  // This maximum only means that the number is an exact integer.
   if (most === Number.MAX_SAFE_INTEGER) return rangeWords(least, undefined, unit)
   if (least !== undefined && most !== undefined)
     return `${formatNumber(least)} to ${formatNumber(most)}${end}`

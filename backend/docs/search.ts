@@ -5,12 +5,15 @@ import type { Page } from './page.ts'
 
 export interface Section {
   readonly href: string
-  /** The title of the page, with the status if the section explains an error code. */
+  /** The title of the page; for an error code, also the status. */
   readonly page: string
   readonly title: string
   /** The text of the section, without examples. */
   readonly text: string
-  /** `assets/search.js` ranks sections by their kinds. A few guides and errors rank as part of the reference. */
+  /**
+   * `assets/search.js` ranks sections by their kinds. A few guides and errors have the kind `reference`, which ranks
+   * lower.
+   */
   readonly kind: 'guide' | 'error' | 'reference'
 }
 
@@ -38,7 +41,7 @@ function kindOf(path: string): Section['kind'] {
   return path === '/docs/reference' || path === '/docs/going-live' ? 'reference' : 'guide'
 }
 
-/** Splits a page at its headings of levels 1 to 3, which `renderHeading` always renders in the same form. */
+/** Splits a page at its headings of levels 1 to 3, as `renderHeading` renders them. */
 function sectionsOf({ path, title: page, main }: Page): Section[] {
   const prose = main.text.replace(
     /<pre\b.*?<\/pre>|<summary>.*?<\/summary>|<a class="anchor".*?<\/a>/gs,
@@ -52,10 +55,10 @@ function sectionsOf({ path, title: page, main }: Page): Section[] {
     const [id = '', title = '', text = ''] = parts.slice(at, at + 3)
     const href = at === 0 ? path : `${path}#${id}`
     const sectionText = textOf(text)
-    // Errors are also found by their status, with which the text of their sections begins.
+    // Errors are also found by their status, with which the text of the section begins.
     const [, status] = kind === 'error' ? (/^(\d{3}) · /.exec(sectionText) ?? []) : []
     const pageLabel = status === undefined ? page : `${page}, ${status}`
-    // If a query names an error code, codes of the API rank above codes of Settings, which fewer integrators look for.
+    // Fewer integrators look for the codes of Settings.
     const sectionKind = Object.hasOwn(SETTINGS_PROBLEM_TYPES, id) ? 'reference' : kind
     sections.push({
       href,
@@ -76,10 +79,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '&#39;': "'",
 }
 
-/**
- * Returns the text without tags. Inline elements, such as `code`, may be part of a word, so their tags are removed; all
- * other tags are replaced by spaces.
- */
+/** Inline elements, such as `code`, may be part of a word, so their tags are not replaced by spaces. */
 function textOf(markup: string): string {
   return markup
     .replace(/<\/?(?:code|a|em|strong|span)\b[^>]*>/g, '')

@@ -114,7 +114,7 @@ function typeOf(schema: Members, indent: string): string {
     .join(' | ')
 }
 
-/** `type` is one of the types that the schema allows, as JSON Schema names it. */
+/** `type` is one of the types that the schema allows. */
 function simpleType(schema: Members, type: string, indent: string): string {
   if (type === 'integer') return 'number'
   if (type === 'array') {

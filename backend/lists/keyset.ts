@@ -20,12 +20,9 @@ export interface Page extends PageVariant {
 export interface PageVariant {
   readonly sort: string
   readonly direction: 'asc' | 'desc'
-  /**
-   * The maximum number of rows to read. Most lists read one row more than they show, to detect whether there is a next
-   * page.
-   */
+  /** The maximum number of rows to read. Most lists read one row more than they show, to detect a next page. */
   readonly rowsMax: number
-  /** Makes the database find rows by a filter and sort them, see `ignoreSortIndexIfFiltered`. */
+  /** See `ignoreSortIndexIfFiltered`. */
   readonly ignoresSortIndex?: true
   /** The only columns whose indexes the database may use; by default, it chooses. See `columnOrUnindexed`. */
   readonly indexableColumns?: readonly string[]
@@ -57,9 +54,9 @@ function positionOf(value: string | undefined, id: string | undefined): Position
 }
 
 /**
- * If any of these selective filters is defined, makes the database find rows by the filter and then sort them. A
- * database without statistics would otherwise scan the whole account in the list's order. For the order of creation,
- * `byDebtor` makes no difference, because an index contains the rows of a debtor in this order.
+ * If one of these filters is defined, makes the database find rows by the filter and then sort them. A database without
+ * statistics would otherwise scan the whole account in the list's order. For the order of creation, `byDebtor` has no
+ * effect, because an index contains the rows of a debtor in this order.
  */
 export function ignoreSortIndexIfFiltered(
   page: Page,
@@ -107,7 +104,6 @@ function sortOf({ sort, ignoresSortIndex, indexableColumns = [sort] }: Page) {
   return ignoresSortIndex || !indexableColumns.includes(sort) ? unindexed(sort) : sql.ref(sort)
 }
 
-/** A column or an expression. */
 export type Column = string | Expression<unknown>
 
 /**
@@ -120,9 +116,8 @@ export function unindexed(column: string): Expression<unknown> {
 }
 
 /**
- * The column `account_id`, for the condition in a statement that finds a few rows by other columns, e.g. the open
- * invoices of a debtor by their partial index. With the plain column, SQLite would use an index that begins with the
- * account, and read all rows of the account.
+ * For a statement that finds a few rows by other columns, e.g. the open invoices of a debtor by their partial index.
+ * With the plain column, SQLite would use an index that begins with the account, and read all rows of the account.
  */
 export const UNINDEXED_ACCOUNT_ID: Expression<unknown> = unindexed('account_id')
 
@@ -141,8 +136,8 @@ export function columnOrUnindexed(
 }
 
 /**
- * Whether the database may use the index of the column. If the page has `indexableColumns`, it may use only the indexes
- * of these columns. Otherwise, it may use the index unless a value of `noIndexIfFilteredBy` is defined.
+ * Whether the database may use the index of the column. If the page has `indexableColumns`, the column must be one of
+ * them. Otherwise, no value of `noIndexIfFilteredBy` may be defined.
  */
 export function mayUseIndexOf(
   { indexableColumns }: PageVariant,
@@ -161,9 +156,8 @@ function expressionOf(column: Column): Expression<unknown> {
 type Value = string | number | undefined
 
 /**
- * For columns with few values, e.g. a status or a currency: the value is part of the statement's text instead
- * of a parameter. PostgreSQL keeps one plan for each text, and the best index depends on how many rows have
- * the value.
+ * For columns with few values, e.g. a status: the value is part of the statement's text, not a parameter. PostgreSQL
+ * keeps one plan for each text, and the best index depends on how many rows have the value.
  */
 export function equalsLiteral(column: Column, value: string | undefined): Condition[] {
   return value === undefined ? [] : [sql`${expressionOf(column)} = ${sql.lit(value)}`]
@@ -205,10 +199,10 @@ export interface AnyTimeFilters extends TimeFilters {
 export type TimeRange = readonly [string, string | undefined, string | undefined]
 
 /**
- * Adds the limits of the sort column that other filters imply, so that a page begins and ends at these limits instead
- * of scanning rows that cannot match. For example, a row that was created since yesterday was also updated since
- * yesterday: `updated_at` always increases (see `revision.ts`), so it precedes neither `created_at` nor `sent_at`. A
- * message is not sent before it is created (see `timeOfSending`).
+ * Adds the limits of the sort column that other filters imply, so that a page does not scan rows that cannot match. For
+ * example, a row that was created since yesterday was also updated since yesterday: `updated_at` always increases (see
+ * `revision.ts`), so it precedes neither `created_at` nor `sent_at`. A message is not sent before it is created (see
+ * `timeOfSending`).
  */
 export function withImpliedBounds<F extends AnyTimeFilters>(filters: F, sort: string): F {
   const { created_since, created_before, updated_since, updated_before } = filters
@@ -229,9 +223,8 @@ export const CLOCK_MARGIN_MS = 86_400_000
 
 /**
  * Returns the instant a day after `instant`; undefined if this would be after the year 9999, because the texts of such
- * instants do not sort by time. All messages that were sent before `instant` were created before the result. Without
- * the day, this would be wrong for some messages of earlier versions, which stored `sent_at` by the clock of the
- * sending backend: it could be behind the clock of the backend that created the message.
+ * instants do not sort by time. The day is a margin for messages of earlier versions: their `sent_at` can precede their
+ * `created_at`, because it comes from the clock of another backend.
  */
 function dayAfter(instant: string): string | undefined {
   const later = new Date(Date.parse(instant) + CLOCK_MARGIN_MS).toISOString()
@@ -251,7 +244,6 @@ function definedOf(times: readonly (string | undefined)[]): string[] {
   return times.filter((time) => time !== undefined)
 }
 
-/** Returns the time ranges by which the list is filtered. */
 export function timeRangesOf(filters: AnyTimeFilters): readonly TimeRange[] {
   const ranges = [
     ['created_at', filters.created_since, filters.created_before],

@@ -1,19 +1,18 @@
 /**
  * Reads a page of a list that is sorted by one column and filtered by others, e.g. the invoices that were updated since
- * yesterday, sorted by creation. Scanning the list in its order is fast if enough matches are close to the start.
- * Reading and sorting all rows that match one of the filters is fast if these are few. In a large account, the slower
- * of these two methods takes seconds.
+ * yesterday, sorted by creation. There are two methods. Scanning the list in its order is fast if enough matches are
+ * close to the start. Reading and sorting all rows that match one of the filters is fast if these are few. In a large
+ * account, the slower method takes seconds.
  *
  * The service collects no statistics on SQLite (it never runs `ANALYZE`), so SQLite often chooses the slower method.
  * `readPage` therefore scans some rows of the list and counts some matches of each filter, and continues with twice as
  * many until either the page is full or all matches of a filter are counted. In the latter case, it sorts these
  * matches. A page takes at most about three times as long as with the faster method.
  *
- * PostgreSQL has statistics of each column, so `readPage` usually leaves the choice to PostgreSQL. PostgreSQL assumes,
- * however, that matches are spread evenly over the list. This is often wrong if the list is filtered by a time other
- * than the one by which it is sorted. With such a filter, `readPage` first scans and counts as on SQLite. After some
- * scans, it leaves the choice to PostgreSQL, which usually chooses the faster method if there are many rows and many
- * matches.
+ * PostgreSQL usually chooses the faster method from its statistics. It assumes, however, that matches are spread evenly
+ * over the list, which is often wrong if the list is filtered by a time other than the one by which it is sorted. With
+ * such a filter, `readPage` first scans and counts as on SQLite. After `SCANS_MAX_POSTGRES` scans, it leaves the choice
+ * to PostgreSQL.
  */
 import { type Compilable, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
@@ -39,7 +38,7 @@ import {
   withinSorted,
 } from './keyset.ts'
 
-/** The number of rows of the first scan. Each further scan reads twice as many rows. */
+/** The number of rows of the first scan. */
 const FIRST_SCAN_ROWS = 1000
 
 /**
@@ -50,8 +49,8 @@ const FIRST_SCAN_ROWS = 1000
 const COUNTED_IN_STORED_ORDER_SQLITE = 2
 
 /**
- * The number of matches that are counted for each scanned row on PostgreSQL, whatever the order of the scan. It is less
- * than one, because sorting a match takes longer than scanning a row.
+ * The number of matches that are counted for each scanned row on PostgreSQL. It is less than one, because sorting a
+ * match takes longer than scanning a row.
  */
 const COUNTED_POSTGRES = 1 / 2
 
@@ -64,7 +63,7 @@ interface List<V> {
   readonly values: V
   /** Values of filters that match few rows, such as a debtor. If one is defined, the list is not scanned. */
   readonly selectiveFilters: readonly unknown[]
-  /** Filters by other indexed columns, which may match many rows. For these, either method can be the faster one. */
+  /** Filters by other indexed columns, which may match many rows. */
   readonly broadFilters: readonly IndexedFilter[]
   /**
    * Called if the first scan, which has ended at `after`, has not filled the page. Resolves with a later position at
@@ -83,8 +82,8 @@ type FindPositionBeforeMatches<V> = (
 type ListTable = 'debtors' | 'invoices' | 'payments' | 'messages'
 
 /**
- * Reads the page by the faster method. `read` runs the statement of the list: `variant` contains what changes its text
- * (e.g. the order and the number of rows), and `values` its parameters, such as the positions between which to read.
+ * Reads the page by the faster method. `read` runs the statement of the list: `variant` determines its text, and
+ * `values` are its parameters.
  */
 export async function readPage<
   V extends AnyTimeFilters & { readonly accountId: string },
@@ -118,9 +117,8 @@ export async function readPage<
 }
 
 /**
- * For PostgreSQL: reads the rows by the method and with the index that PostgreSQL chooses. All columns with conditions
- * are in `indexableColumns`: a condition on any other column would become an expression (see `unindexed` in keyset.ts),
- * for which PostgreSQL has no statistics.
+ * Reads the rows by the method that PostgreSQL chooses. All columns with conditions are in `indexableColumns`: any
+ * other column would become an expression (see `unindexed` in keyset.ts), for which PostgreSQL has no statistics.
  */
 async function readByStatistics<Row>({ scanned, filters, readPart }: Scan<Row>, page: Page) {
   const columns = [scanned, ...filters].map(({ column }) => column)
@@ -136,7 +134,6 @@ interface Scan<Row> {
   findPositionBeforeMatches(after: Position): Promise<Position | undefined>
 }
 
-/** Alternately counts matches of the filters and scans rows, as the beginning of this file describes. */
 async function scanAndCount<Row extends { readonly id: string }>(
   reader: Reader,
   scan: Scan<Row>,
@@ -191,7 +188,6 @@ interface IndexSection {
    * The condition of the index if it is partial: SQLite uses the index only if the statement contains the condition.
    */
   readonly condition?: string
-  /** If defined, the section begins after this position. */
   readonly after?: Position | undefined
 }
 
@@ -206,8 +202,8 @@ export interface IndexedFilter {
 }
 
 /**
- * Returns the filter for a column with few values. There must be an index of the column and `created_at`. If it is a
- * partial index, `condition` is its condition.
+ * Returns the filter for a column with few values. There must be an index of the column and `created_at`; if it is
+ * partial, `condition` is its condition.
  */
 export function literalFilter(
   column: string,
@@ -220,8 +216,8 @@ export function literalFilter(
 }
 
 /**
- * Returns the filter for a range of a column. There must be an index that is sorted by this column. If it is a partial
- * index, `condition` is its condition.
+ * Returns the filter for a range of a column. There must be an index that is sorted by this column; if it is partial,
+ * `condition` is its condition.
  */
 export function rangeFilter(
   column: string,
@@ -245,7 +241,7 @@ function planScan<V extends AnyTimeFilters>({ values, broadFilters }: List<V>, s
   )
   const filters = broadFilters.filter((filter) => filter !== inOrder && filter.sections.length > 0)
   // A broad filter can have the column of a time range, e.g. the unpaid invoices by due date. It then replaces the
-  // result of `rangeFilter`, because its index may be partial and contain fewer rows.
+  // result of `rangeFilter`, because its index may contain fewer rows.
   const timeFilters = ranges
     .filter((other) => other !== range)
     .map((other) => filters.find(({ column }) => column === other[0]) ?? rangeFilter(...other))
@@ -257,16 +253,15 @@ function planScan<V extends AnyTimeFilters>({ values, broadFilters }: List<V>, s
   }
 }
 
-/** The rows of a table that belong to an account. */
 interface AccountTable {
   readonly table: ListTable
   readonly accountId: string
 }
 
 /**
- * Counts the next matches of a filter: in each section, as many as take about as much time as a scan of `scannedRows`
- * rows in the order of `scannedSort`. Returns what is left to count: the filter with only those sections that have more
- * matches, each beginning after the counted ones.
+ * Counts the next matches in each section of a filter, for about as long as a scan of `scannedRows` rows in the order
+ * of `scannedSort` takes. Returns the filter with the sections that have more matches, each beginning after the counted
+ * ones.
  */
 async function countMatches(
   reader: Reader,

@@ -1,4 +1,3 @@
-/** The limits of a range of texts. */
 export interface TextRange {
   readonly from: string
   readonly before: string
@@ -9,9 +8,8 @@ export interface TextRange {
  * can always use an index of the column. The upper limit, which is excluded, is the prefix with U+10FFFF appended: this
  * last code point of Unicode sorts after all others.
  *
- * Lower-casing turns the capital sigma into `ς` at the end of a word, and into `σ` elsewhere. The prefix can therefore
- * end with `ς` although texts in which the word continues have `σ`. The range contains the texts with either letter,
- * because `ς` directly precedes `σ` in Unicode.
+ * Lower-casing turns the capital sigma into `ς` at the end of a word, and into `σ` elsewhere. If the prefix ends with
+ * one of these letters, the range contains the texts with either letter: `ς` directly precedes `σ` in Unicode.
  */
 export function prefixRange(prefix: string): TextRange {
   const stem = prefix.replace(/[ςσ]$/, '')

@@ -4,17 +4,14 @@
  * of the invoices that are past due, from the newest, would therefore begin with a scan of all invoices that were
  * created in the last weeks.
  *
- * The time in an id is the invoice's `created_at` or later, because ids never decrease. There is one exception: the
- * clock may be set back after `created_at` was read and before the id is created. `CLOCK_MARGIN_MS` allows for this.
+ * The time in an id is the invoice's `created_at` or later, because ids never decrease. `CLOCK_MARGIN_MS` allows for a
+ * clock that is set back after `created_at` was read and before the id is created.
  *
  * The index by due date sorts the invoices of one due date by id. A search therefore reads about one entry for each due
- * date: the last one, which has the highest id (`readLatest`), or the first one with a given id or a higher one
- * (`readFirstDueDate`).
+ * date: the last one (`readLatest`), or the first one with a given id or a higher one (`readFirstDueDate`).
  *
  * An id shows the latest time at which its invoice can have been created, but not the earliest. Nothing is therefore
- * skipped in a list that is sorted by time of creation and begins with the oldest invoice, or that is sorted by due
- * date and whose only filter by time of creation is `created_before`. Nor is anything skipped in a list that begins
- * with the latest due date.
+ * skipped in a list that begins with the oldest invoice, or whose only filter by time of creation is `created_before`.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { lowestIdSince, timeOfId } from '../../shared/contract/id.ts'
@@ -35,8 +32,8 @@ interface Filters extends AnyTimeFilters {
 }
 
 /**
- * Resolves with a later position in the list than `after`, if no match lies between the two: the scan can begin there
- * instead of at `after`. Resolves with undefined if no such position is known.
+ * Resolves with a later position in the list than `after`, if no match lies between the two; with undefined if no such
+ * position is known.
  */
 export async function findPositionBeforeMatchingInvoices(
   reader: Reader,

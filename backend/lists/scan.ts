@@ -4,9 +4,7 @@
  * the next page begins after the last row that was read.
  */
 
-/**
- * The maximum number of rows that one scan reads. Reading them takes some milliseconds, however large the account is.
- */
+/** The maximum number of rows that one scan reads. Reading them takes some milliseconds. */
 export const SCAN_MAX = 5000
 
 export interface ScannedPage<Row> {

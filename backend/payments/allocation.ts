@@ -62,7 +62,7 @@ export function allocate(
 /**
  * Allocates the rest of the payment, which is not in `shares`, to open invoices, the oldest due date first. `open`
  * contains the oldest `ALLOCATIONS_MAX` open invoices of the debtor in the payment's currency, or all if there are
- * fewer. Returns all shares of the payment: if an invoice already has a share, this share is increased.
+ * fewer. Returns all shares of the payment, including those in `shares`, which may be increased.
  */
 export function applyOldestFirst(
   payment: Pick<PaymentToAllocate, 'amount'>,

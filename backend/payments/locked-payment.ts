@@ -1,4 +1,3 @@
-/** Reads one payment and, if it is to be changed, first locks its debtor. */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { PaymentRow } from '../database/tables.ts'

@@ -1,4 +1,3 @@
-/** Validates the request body of a payment, and converts the body into the values to record. */
 import { addDays } from '../calendar/calendar.ts'
 import type { PaymentRow } from '../database/tables.ts'
 import { list, metadata, object, optional, required, requiredNotNull } from '../validation/body.ts'
@@ -75,7 +74,6 @@ export function newPayment(body: PaymentBody): NewPayment {
     keepsRestOnAccount: false,
     receivedOn: body.received_on ?? null,
     method: body.method ?? 'other',
-    // An empty text is stored as null.
     reference: body.reference || null,
     externalId: body.external_id ?? null,
     metadata: body.metadata ?? {},

@@ -1,4 +1,3 @@
-/** Lists payments, reads their allocations, and finds the payment with a given idempotency key. */
 import { type SqlBool, sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
@@ -61,12 +60,11 @@ export async function listPayments(
 }
 
 /**
- * If the list is filtered by `received_since`, returns a filter `created_since`: that of the list, or the time that
- * `received_since` implies, whichever is later. Otherwise, returns no filter.
+ * Returns the filter `created_since`: that of the list, or the time that `received_since` implies, whichever is later.
  *
  * Without the implied time, a list that begins with the oldest payments would scan all payments that were received
- * before `received_since`. `received_on` can be tomorrow at most, in the account's time zone, which is at most a day
- * ahead of UTC. A payment is therefore created at most two days before `received_on`.
+ * before `received_since`. A payment is created at most two days before `received_on`, which can be tomorrow at most,
+ * in a time zone that is at most a day ahead of UTC.
  */
 function recordedSince({ created_since, received_since }: PaymentFilters): TimeFilters {
   if (received_since === undefined) return {}
@@ -74,10 +72,8 @@ function recordedSince({ created_since, received_since }: PaymentFilters): TimeF
   return { created_since: latestOf(created_since, earliest) ?? earliest }
 }
 
-/** The values of the statement's parameters. */
 type Values = Omit<PaymentFilters, 'currency'> & PageBounds & { readonly accountId: string }
 
-/** The values that become part of the SQL text. */
 type Variant = PageVariant & { readonly currency: string | undefined }
 
 const readPayments = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
@@ -88,8 +84,7 @@ const readPayments = preparedPage((reader: Reader, filters: Values, variant: Var
     byOtherFilters: [filters.invoice_id],
   })
   const conditions = [
-    // The payments of an invoice are found by the primary key. If the condition on the account could use an index,
-    // SQLite would read all payments of the account from this index instead.
+    // The payments of an invoice are found by the primary key (see `UNINDEXED_ACCOUNT_ID`).
     ...equals(filters.invoice_id === undefined ? 'account_id' : UNINDEXED_ACCOUNT_ID, accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
@@ -127,7 +122,7 @@ export function allocationsOf({ allocations }: ListedPayment): ShownAllocation[]
   return rows.map(([invoice_id, amount]) => ({ invoice_id, amount }))
 }
 
-/** Returns the condition for payments of which a part is allocated to the invoice. */
+/** Selects the payments of which a part is allocated to the invoice. */
 export function paysInvoice(accountId: string, invoiceId: string | undefined): Condition[] {
   if (invoiceId === undefined) return []
   return [

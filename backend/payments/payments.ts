@@ -1,6 +1,6 @@
 /**
- * Records payments, which are money that was received. The same transaction reduces the amounts due of the invoices and
- * cancels the waiting messages about them.
+ * Records payments. The same transaction reduces the amounts due of the invoices and cancels the waiting messages about
+ * them.
  */
 import assert from 'node:assert'
 import { createId } from '../../shared/contract/id.ts'
@@ -58,7 +58,6 @@ export interface NewPayment {
   readonly metadata: Readonly<Record<string, string>>
 }
 
-/** For which account, by whom, when and with which request a payment is recorded. */
 export interface Recording {
   readonly accountId: string
   readonly timezone: string
@@ -191,9 +190,8 @@ interface RequestedShares {
 
 /**
  * Locks the debtor, and determines the shares of the invoices that the request names or, for `oldest_first`, of the
- * oldest open invoices. For `debtor`, there are no shares yet. `touchDebtor` or `touchDebtorOfInvoice` locks the
- * debtor. Statements that are sent together run in their order, so this happens before anything is read that another
- * transaction may change.
+ * oldest open invoices. For `debtor`, there are no shares yet. Statements that are sent together run in their order:
+ * `touchDebtor` or `touchDebtorOfInvoice` locks the debtor before anything is read that another transaction may change.
  */
 async function readRequestedShares(
   tx: Transaction,
@@ -234,10 +232,6 @@ async function readRequestedShares(
   return { debtorId: firstTarget.invoice.debtor_id, shares: allocate(input, targets), unsent }
 }
 
-/**
- * Allocates the rest of the payment to open invoices, unless `keepsRestOnAccount` is set or the account's setting
- * `apply_credit` is `manual`.
- */
 async function allocateRest(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,

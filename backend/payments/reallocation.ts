@@ -1,7 +1,4 @@
-/**
- * Changes the allocations of a recorded payment. Money on account is allocated to invoices, or an allocation is taken
- * back, which puts its amount on account again. The amount of the payment never changes.
- */
+/** Changes the allocations of a recorded payment, whose amount never changes. */
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
@@ -71,15 +68,14 @@ export async function allocatePayment(
   await addAllocations(tx, payment, shares)
   const changed = await changeUnapplied(tx, payment, -sum, before, actionContext.now)
   const cancelledMessageIds = stopped.flatMap((each) => each.cancelledIds)
-  // Nothing is planned about these invoices: each is now paid in full, or is not chased at present. Either the partial
-  // payment has paused chasing, or chasing was already blocked, e.g. by a dispute.
+  // No reminder can be due about these invoices, for the same reasons as in `recordPayment`.
   const excludedInvoiceIds = invoices.map((invoice) => invoice.id)
   await replanInvoices(tx, debtor, { cancelledMessageIds, excludedInvoiceIds }, actionContext.now)
   return { ...changed, effects: effectsOf(invoices, stopped) }
 }
 
 /**
- * Takes back an allocation. Its whole amount is on account again. The invoice is chased again, unless it is written off
+ * Takes back an allocation: its whole amount is on account again. The invoice is chased again, unless it is written off
  * or disputed, or a person has decided that it is not chased (see `invoices/holds.ts`). Throws `not_found`,
  * `payment_already_reversed`, `invoice_not_found` if nothing is allocated to the invoice, and `validation_failed` if
  * the reason is missing.

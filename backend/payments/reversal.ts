@@ -58,8 +58,8 @@ export async function reversePayment(
 }
 
 /**
- * Takes the allocations off the invoices, which are then open or written off again. Cancels the waiting messages about
- * them, in which the amounts are now wrong.
+ * Takes the allocations off the invoices, and cancels the waiting messages about them, in which the amounts are now
+ * wrong.
  */
 async function reopenInvoices(
   tx: Transaction,

@@ -67,8 +67,7 @@ export const paymentOperations: readonly Operation[] = [
 /**
  * Finds the only debtor whose records the payment changes, so that the payment can share a commit with payments of
  * other debtors (see `TransactionScope`). The debtor of the first invoice suffices, because a payment to invoices of
- * several debtors is rejected. The body is not validated yet. If no debtor is found, e.g. because validation would
- * change an id in the body, the payment shares no commit.
+ * several debtors is rejected. The body is not validated yet. If no debtor is found, the payment shares no commit.
  */
 async function findDebtorId(
   reader: Reader,
@@ -91,8 +90,7 @@ function isPlainId(id: unknown): id is string {
 
 /**
  * Finds the payment that was recorded with an idempotency key, even if the stored response has expired. Without this, a
- * late retry would be rejected instead of receiving the payment. (The retry could not record the payment again, because
- * no two payments of an account may have the same key.)
+ * late retry would be rejected instead of receiving the payment.
  */
 async function findRecordedPayment(
   reader: Reader,
@@ -126,7 +124,6 @@ function isSameRequest(
   )
 }
 
-/** Whether the body has the payment's target: an invoice, several invoices, or a debtor. */
 function hasSameTarget(body: JsonObject, payment: ReturnType<typeof representPayment>): boolean {
   const { invoice_id, allocations, debtor_id } = body
   // The allocations cannot be compared with the body: they may have changed since the payment was recorded, and an

@@ -1,6 +1,6 @@
 /**
- * Searches payments, for the pages of Settings. The filters are customer, invoice, reference, amount, date and status.
- * The results of a search by reference are sorted by reference, those of any other search by creation, newest first.
+ * Searches payments, for the pages of Settings. The results of a search by reference are sorted by reference, those of
+ * any other search by creation, newest first.
  */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -72,7 +72,6 @@ export async function searchPayments(
 
 type ScannedPayment = Pick<PaymentRow, 'amount' | 'currency' | 'status' | 'received_on'>
 
-/** Whether the payment passes the filters that no index serves. */
 function passesUnindexedFilters(row: ScannedPayment, search: PaymentSearch): boolean {
   const { status, receivedSince, receivedUntil, amount } = search
   return (
@@ -83,7 +82,7 @@ function passesUnindexedFilters(row: ScannedPayment, search: PaymentSearch): boo
   )
 }
 
-/** Payments are counted only if at most this many must be read, so that counting is fast in any account. */
+/** Payments are counted only if at most this many must be read. */
 export const COUNTED_MAX = 1000
 
 export interface PaymentCounts {
@@ -122,7 +121,6 @@ export async function countPayments(
   return { counts: counts.sort((a, b) => (a.currency < b.currency ? -1 : 1)), hasMore: false }
 }
 
-/** Returns the conditions for the filters that an index serves. */
 function indexedConditionsOf(
   accountId: string,
   { debtorId, invoiceId, reference }: PaymentSearch,
@@ -147,8 +145,6 @@ async function pageOf(
 ): Promise<Page> {
   const column = reference === undefined ? 'created_at' : 'reference'
   const direction = reference === undefined ? 'desc' : 'asc'
-  // With `invoiceId`, the database should find the few payments of the invoice and sort them. If it used the index of
-  // the sort order, it might scan all payments of the account.
   const firstPage = ignoreSortIndexIfFiltered(
     { sort: column, direction, rowsMax, after: undefined },
     { byOtherFilters: [invoiceId] },

@@ -63,7 +63,6 @@ async function applyShares(
 ): Promise<InvoiceRowWithOptionalLines[]> {
   const invoices: InvoiceRowWithOptionalLines[] = []
   for (const { invoice, amount } of shares) {
-    // The share is 0 if nothing was due on the invoice. The payment then does not change the invoice.
     invoices.push(amount === 0 ? invoice : await addToAmountPaid(tx, invoice, amount, now))
   }
   return invoices

@@ -1,5 +1,3 @@
-/** Checks the allocations in a request, and reads the invoices to which they allocate money: their targets. */
-
 import type { Reader } from '../database/database.ts'
 import { findInvoicesToSettle } from '../invoices/invoices.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'

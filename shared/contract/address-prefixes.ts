@@ -1,7 +1,6 @@
 /**
- * Allow-lists of client addresses: IPv4 and IPv6 prefixes in CIDR notation. Each prefix is parsed once into numbers,
- * with which the address of each call is compared. An IPv4-mapped IPv6 address counts as the IPv4 address. A prefix of
- * one family, even `::/0`, never contains an address of the other.
+ * Allow-lists of client addresses: IPv4 and IPv6 prefixes in CIDR notation. An IPv4-mapped IPv6 address counts as the
+ * IPv4 address. A prefix of one family, even `::/0`, never contains an address of the other.
  */
 import ipaddr from 'ipaddr.js'
 

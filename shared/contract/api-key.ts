@@ -4,9 +4,8 @@
  *     rcv_ 7Qd4xK2m _ ‹43 base62 characters: 256 random bits› ‹6 base62 characters: CRC-32›
  *     └─ prefix ──┘
  *
- * The checksum covers everything before it. With the checksum, secret scanners recognize keys, and the
- * gateway rejects a mistyped key without a look-up. Only a look-up of the digest shows whether a key is
- * valid.
+ * The checksum covers everything before it. With the checksum, secret scanners recognize keys, and the gateway rejects
+ * a mistyped key without a look-up.
  */
 import { hash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -28,7 +27,6 @@ export interface ApiKey {
   readonly prefix: string
 }
 
-/** Creates a key from the system's random source. */
 export function mintApiKey(): ApiKey {
   const body = `rcv_${randomBase62(8)}_${randomBase62(43)}`
   return { secret: body + checksum(body), prefix: body.slice(0, PREFIX_LENGTH) }
@@ -47,10 +45,7 @@ export function containsApiKey(text: string): boolean {
   return SHAPE_WITHIN.test(text)
 }
 
-/**
- * Returns the SHA-256 digest of the secret in base64url. The gateway caches the digest and sends it in
- * look-ups.
- */
+/** Returns the SHA-256 digest of the secret in base64url. */
 export function digestApiKey(secret: string): string {
   return hash('sha256', secret, 'base64url')
 }

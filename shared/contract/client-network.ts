@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js'
 
 /**
- * Returns the network that counts as one client: an IPv4 address, or the /64 of an IPv6 address, since a host can use
+ * Returns the network that counts as one client: an IPv4 address, or the /64 of an IPv6 address, because a host can use
  * any address of its /64. An IPv4-mapped IPv6 address counts as the IPv4 address. Text that is not an IPv6 address is
  * returned unchanged.
  */

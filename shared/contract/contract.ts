@@ -1,8 +1,8 @@
 /**
- * Reads the route table from the OpenAPI document, which alone defines the operations and their scopes. The
- * process does not start if the document contains something that the table cannot express: an operation with two
- * security schemes or scopes, a public operation, or a method that the gateway does not route. If such a part were
- * ignored, the operation would be missing, or open to every key.
+ * Reads the route table from the OpenAPI document, which alone defines the operations and their scopes. The process
+ * does not start if the document contains something that the table cannot express: an operation with two security
+ * schemes or scopes, a public operation, or a method that the gateway does not route. If such a part were ignored, the
+ * operation would be missing, or open to every key.
  */
 import { readFileSync } from 'node:fs'
 import { load } from 'js-yaml'
@@ -42,12 +42,11 @@ const METHODS: ReadonlyMap<string, Operation['method']> = new Map([
 ])
 /** The members of a path item that do not affect routing. */
 const DESCRIPTIVE = new Set(['summary', 'description', 'servers', 'parameters'])
-/** Each segment is either literal or a parameter: a parameter always stands for one whole segment. */
+/** Each segment is either literal or a parameter. */
 const PATH = /^(\/([\w.~-]+|\{\w+\}))+$/
 
 const CONTRACT_FILE = new URL('./openapi.yaml', import.meta.url)
 
-/** Returns the text of the document (YAML), and the same document as JSON. */
 export function readContractDocument(): { readonly yaml: string; readonly json: string } {
   const yaml = readFileSync(CONTRACT_FILE, 'utf8')
   return { yaml, json: JSON.stringify(load(yaml)) }

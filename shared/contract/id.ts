@@ -1,7 +1,7 @@
 /**
- * An id consists of a prefix that names the kind of object, and a ULID. The prefix tells readers of a log what kind
- * of object the id refers to. Ids of the same kind sort by the time of their creation, according to the clocks of the
- * processes that create them. For clients, ids are opaque texts of at most 64 characters.
+ * An id consists of a prefix that names the kind of object, and a ULID. Ids of the same kind sort by the time of their
+ * creation, according to the clocks of the processes that create them. For clients, ids are opaque texts of at most 64
+ * characters.
  */
 import { decodeTime, encodeTime, incrementBase32 } from 'ulid'
 import { randomByte } from '../process/random.ts'
@@ -37,7 +37,6 @@ const RANDOM_LENGTH = 16
  */
 const UNPREDICTABLE_LENGTH = 10
 
-/** The alphabet of a ULID. */
 const BASE32 = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 
 /** The ULID of the last id, without its unpredictable end. */
@@ -60,10 +59,7 @@ export function createId(prefix: IdPrefix): string {
   return `${prefix}_${lastStart}${randomText(UNPREDICTABLE_LENGTH)}`
 }
 
-/**
- * Returns the time in the id: the time of its creation or, if the clock had been set back before, a later time, because
- * the ids of a process always increase.
- */
+/** Returns the time of the id's creation or, if the clock had been set back before, a later time. */
 export function timeOfId(id: string): Date {
   return new Date(decodeTime(id.slice(id.indexOf('_') + 1)))
 }

@@ -176,7 +176,6 @@ export function renderProblem(problem: Problem, baseUrl: string, requestId: stri
   })
 }
 
-/** Returns the entry of the catalog for a code. */
 export function problemType(code: ProblemCode): ProblemType {
   return ALL_TYPES[code]
 }

@@ -10,7 +10,7 @@
 export interface UsageReport {
   /** The id of the gateway process, which is new after each start. */
   readonly gateway: string
-  /** The number of this report: 1 for the first, increased by one for each further report. */
+  /** 1 for the first report of the process, increased by one for each further report. */
   readonly batch: number
   /**
    * Calls to which the gateway itself responded, and which no backend can have counted: rejected calls, and OPTIONS.
@@ -31,7 +31,6 @@ export interface RefusedCalls {
   readonly calls: number
 }
 
-/** How often the gateway itself responded to calls of a key with one problem code on one day. */
 export interface ErrorCount {
   readonly key_id: string
   /** The day in UTC, e.g. `2026-11-21`. */
@@ -41,7 +40,6 @@ export interface ErrorCount {
   readonly calls: number
 }
 
-/** The current rate-limit window of a key. */
 export interface KeyWindow {
   readonly key_id: string
   readonly used: number

@@ -10,10 +10,7 @@
  */
 const COLLECT_AFTER_BYTES = 16 * 1024 * 1024
 
-/**
- * Smaller buffers are left to the garbage collector, since releasing each one would take more time than it
- * saves.
- */
+/** Smaller buffers are left to the garbage collector: releasing each one would take more time than it saves. */
 const RELEASED_BYTES_MIN = 16 * 1024
 
 /**
@@ -22,7 +19,7 @@ const RELEASED_BYTES_MIN = 16 * 1024
  */
 let allocatedBytes = 0
 
-/** Allocates a buffer without initializing its content. */
+/** The content is not initialized. */
 export function allocateBuffer(bytes: number): Buffer {
   countAllocated(bytes)
   return Buffer.allocUnsafe(bytes)
@@ -34,16 +31,15 @@ export function copyBuffer(bytes: Buffer): Buffer {
 }
 
 /**
- * Releases the memory of an unused buffer immediately instead of at the next collection. Without this,
- * collections during a flood of incomplete heads took a third of the gateway's time. A buffer that is only a
- * part of an allocation, such as Node's pool, is left to the garbage collector: other buffers may use the
- * remaining part, and releasing the pool throws.
+ * Releases the memory of an unused buffer immediately instead of at the next collection. Without this, collections
+ * during a flood of incomplete heads took a third of the gateway's time. A buffer that is only a part of an allocation,
+ * such as Node's pool, is left to the garbage collector: other buffers may use the remaining part.
  */
 export function releaseBuffer({ buffer, length }: Buffer): void {
   const isWhole = length === buffer.byteLength
   if (length < RELEASED_BYTES_MIN || !isWhole || !(buffer instanceof ArrayBuffer)) return
   allocatedBytes = Math.max(0, allocatedBytes - length)
-  // Detaches the memory from the buffer and keeps 0 bytes of it, so that all of it is freed at once.
+  // Detaches the memory from the buffer, and frees all of it at once.
   buffer.transfer(0)
 }
 

@@ -1,11 +1,10 @@
 /**
- * Logs events that occur for every call during an outage. The first event of a kind is logged in full, with its
- * stack; the further events of this kind are counted, and one line per second shows their count. Without this, an
- * outage would cause a flood of lines, which would hide its cause and take more CPU time than the calls themselves.
+ * Logs events that occur for every call during an outage. The first event of a kind is logged in full, with its stack;
+ * the further events of this kind are counted, and one line per second shows their count. A line for each event would
+ * hide the cause of the outage, and take more CPU time than the calls themselves.
  */
 import type { Logger } from './log.ts'
 
-/** Events are counted for this long, then one line shows their count. */
 const COUNTED_MS = 1_000
 
 export interface CollapsingLog {

@@ -1,4 +1,3 @@
-/** Creates the directories that settings name. */
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
@@ -13,7 +12,7 @@ export function createPrivateDirectory(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 })
   } catch (error) {
-    // Another process may have created it meanwhile.
+    // Another process may have created the directory meanwhile.
     if (!isDirectory(path)) throw error
   }
 }

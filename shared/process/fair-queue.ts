@@ -16,7 +16,6 @@ export class FairQueue<T, Flow = unknown> {
     return this.#flows.size
   }
 
-  /** The number of items of one flow. */
   lengthOf(flow: Flow): number {
     return this.#flows.get(flow)?.length ?? 0
   }
@@ -46,7 +45,6 @@ export class FairQueue<T, Flow = unknown> {
     return item
   }
 
-  /** Removes one item, wherever it is in its flow. */
   remove(flow: Flow, item: T): void {
     const items = this.#flows.get(flow)
     const at = items?.indexOf(item) ?? -1
@@ -69,7 +67,6 @@ export class FairQueue<T, Flow = unknown> {
     return items.pop()
   }
 
-  /** Removes the items for which `isWanted` returns false. */
   retain(isWanted: (item: T) => boolean): void {
     for (const [flow, items] of this.#flows) {
       const wanted = items.filter(isWanted)

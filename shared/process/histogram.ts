@@ -73,8 +73,8 @@ export class Histogram {
 }
 
 /**
- * Casts the type: the registry uses only `name` and `get`, although its type requires more. (`resetMetrics`, which
- * would also use `reset`, is never called.)
+ * The registry uses only `name` and `get`, although its type requires more. (`resetMetrics`, which would also use
+ * `reset`, is never called.)
  */
 export function asMetric(histogram: Histogram): PromHistogram {
   return histogram as unknown as PromHistogram

@@ -19,7 +19,6 @@ import {
   type SettingsOf,
 } from './settings.ts'
 
-/** The settings that every process has. */
 export const PROCESS_SETTINGS = {
   LOG_LEVEL: oneOf('The least severe level that is logged.', LOG_LEVELS, { fallback: 'info' }),
   DRAIN_TIMEOUT_MS: integer(
@@ -40,7 +39,7 @@ export const PROCESS_SETTINGS = {
 type Schema = Record<string, Setting<unknown>> & typeof PROCESS_SETTINGS
 
 export interface Running<S> {
-  /** The TCP port or the path of the Unix socket for calls, and the port for health checks and metrics. */
+  /** `port` or `socket` (a path) is for calls, `operations_port` for health checks and metrics. */
   readonly listening: {
     readonly port?: number
     readonly socket?: string
@@ -57,10 +56,7 @@ export interface ProcessOptions<S extends Schema> {
   /** Printed by `--help`, before the settings. */
   readonly description: string
   readonly schema: S
-  /**
-   * Every environment variable with this prefix must be a setting of this process, except those in `foreign`, which are
-   * settings of other processes. Without this, a mistyped name would silently have no effect.
-   */
+  /** See `ReadOptions` in settings.ts. */
   readonly prefix: string
   readonly foreign?: readonly string[]
   /** Settings that SIGHUP applies while the process runs. */
@@ -74,8 +70,7 @@ export interface ProcessOptions<S extends Schema> {
  * Runs until SIGTERM or SIGINT, then drains. A second signal, or a signal before the process listens, ends the process
  * immediately. On SIGHUP, the process again reads the files that settings name. Exit codes: 0 after a drain, `--help`
  * or `--check-config`; 1 if the process failed or did not finish draining; 2 if the arguments or settings are wrong. If
- * the reader of the log has stopped, so that the rest of the log cannot be written before the exit, the process sends
- * itself SIGKILL after a short wait (`exitAfterFlush`).
+ * the log cannot be written before the exit, the process sends itself SIGKILL (`exitAfterFlush`).
  */
 export async function runProcess<S extends Schema>(options: ProcessOptions<S>): Promise<void> {
   const settings = readCommandLine(options)
@@ -120,8 +115,8 @@ function readAllSettings<S extends Schema>({ schema, prefix, foreign = [] }: Pro
 }
 
 /**
- * Returns the function that reads the settings again. If a setting is invalid, the process keeps its previous settings
- * and logs the error.
+ * Returns the function that reads the settings again. If a setting is invalid, the function logs the error, and the
+ * previous settings stay in use.
  */
 function createReload<S extends Schema>(
   options: ProcessOptions<S>,
@@ -152,9 +147,8 @@ function createReload<S extends Schema>(
 }
 
 /**
- * Makes SIGTERM and SIGINT end the process during its start. Returns a function that undoes this. Usually, these
- * signals end a process that has no listener for them. In a container, however, the process has the id 1, and Linux
- * ignores signals to such a process unless it has a listener for them.
+ * Makes SIGTERM and SIGINT end the process during its start. Returns a function that undoes this. In a container, the
+ * process has the id 1, and Linux ignores signals for which such a process has no listener.
  */
 function endOnSignal(): () => void {
   if (process.pid !== 1) return () => {}

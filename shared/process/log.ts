@@ -1,7 +1,4 @@
-/**
- * Logs one JSON line for each event to standard error. Standard output is for other programs: the line that
- * reports where a process listens, and the output of the CLI.
- */
+/** Logs one JSON line for each event to standard error. Standard output is for other programs. */
 import cluster from 'node:cluster'
 import { type Logger, pino } from 'pino'
 

@@ -24,7 +24,6 @@ const READ_MS_MAX = 2_000
 const MISNAMED = ['handles', 'requests', 'resources'].map((kind) => `nodejs_active_${kind}_total`)
 
 interface ReadOptions {
-  /** The names of the labels. */
   readonly labels?: readonly string[]
   readonly aggregator?: Aggregator
 }
@@ -35,7 +34,7 @@ export interface Metrics {
   /** Durations in seconds. */
   histogram(name: string, help: string, labels?: readonly string[]): Histogram
   /**
-   * `read` is called at each scrape. If it throws, returns undefined or takes too long, there is no
+   * `read` is called at each scrape. If it throws, returns undefined or takes more than two seconds, there is no
    * sample.
    */
   gauge(name: string, help: string, read: Read, options?: ReadOptions): void
@@ -45,7 +44,6 @@ export interface Metrics {
 
 type Read = () => Reading | undefined | Promise<Reading | undefined>
 
-/** Creates a registry with Node's own metrics, `receivables_info` and `receivables_processes`. */
 export function createMetrics(processName: string): Metrics {
   const registry = new Registry()
   const registers = [registry]
@@ -103,7 +101,7 @@ export function createMetrics(processName: string): Metrics {
   return metrics
 }
 
-/** Resolves with undefined if `read` fails or takes too long, so that the other metrics are still scraped. */
+/** Resolves with undefined if `read` fails or takes too long, so that the other metrics can be scraped. */
 async function readWithTimeout(read: Read): Promise<Reading | undefined> {
   const { promise: tooLate, resolve } = Promise.withResolvers<undefined>()
   const timer = setTimeout(() => resolve(undefined), READ_MS_MAX)
@@ -124,7 +122,6 @@ function numberOf(sample: readonly (string | number)[]): number {
   return Number(sample.at(-1))
 }
 
-/** Returns the version of the package. */
 export function readVersion(): string {
   const { version } = JSON.parse(
     readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
@@ -134,7 +131,7 @@ export function readVersion(): string {
 
 /**
  * Calls `read` at most once every `ms` milliseconds. All callers get the promise that `read` last returned, even if
- * this promise rejects. Many scrapes therefore cause no more load than one.
+ * this promise rejects.
  */
 export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
   let latest: Promise<T> | undefined

@@ -1,4 +1,3 @@
-/** The limit on open files and sockets of this process. */
 import { readFileSync } from 'node:fs'
 
 /**

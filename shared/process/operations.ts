@@ -10,7 +10,7 @@ import { cachedFor, type Metrics } from './metrics.ts'
 
 /** Health is cached for metrics, so that all health metrics of one scrape come from a single health check. */
 const HEALTH_CACHED_MS = 1_000
-/** Longer than any log level. A log level is the only body whose content matters to the listener. */
+/** Longer than any log level. The listener uses no other body. */
 const BODY_BYTES_MAX = 64
 
 export interface Health {

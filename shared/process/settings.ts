@@ -1,8 +1,8 @@
 /**
  * Settings are read from the environment at the start and passed down as values. A secret can also be read from the
  * file that `NAME_FILE` names, and is then read again at each reload (SIGHUP). All faults are reported together. A
- * variable that has the prefix of this process, such as `GATEWAY_`, but is neither a setting of this process nor a
- * known setting of another process, is a fault too. Without this, a mistyped name would silently have no effect.
+ * variable that begins with the prefix of this process, such as `GATEWAY_`, but is neither in the schema nor in
+ * `foreign`, is a fault too: a mistyped name would otherwise have no effect.
  */
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
@@ -28,9 +28,9 @@ export class SettingsError extends Error {
 }
 
 export interface ReadOptions {
-  /** A variable with this prefix, e.g. `GATEWAY_`, must be a setting of this process or be in `foreign`. */
+  /** A variable with this prefix, e.g. `GATEWAY_`, must be in the schema or in `foreign`. */
   readonly prefix: string
-  /** Settings of other processes that begin with the same prefix. They are ignored. */
+  /** Settings of other processes with the same prefix. They are ignored. */
   readonly foreign?: readonly string[]
 }
 
@@ -59,14 +59,12 @@ export function readSettings<S extends Record<string, Setting<unknown>>>(
     }
   }
   if (faults.length > 0) throw new SettingsError(faults)
-  // Each key of the schema was parsed by its own setting just above.
+  // Each value comes from `parse` of its own setting.
   return Object.freeze(values) as SettingsOf<S>
 }
 
-/** A fault of the file that `NAME_FILE` names. */
 class FileFault extends Error {}
 
-/** Returns the value of the variable or of its file; undefined if neither is set. */
 function readText(name: string, { secret }: Setting<unknown>, environment: Environment) {
   const path = secret ? trimmedValue(fileVariableOf(name), environment) : undefined
   const value = trimmedValue(name, environment)
@@ -90,16 +88,14 @@ function trimmedValue(name: string, environment: Environment): string | undefine
   return environment[name]?.trim() || undefined
 }
 
-/** Whether the variable is a setting, or names the file of a secret. */
 function isVariableOf(schema: Record<string, Setting<unknown>>, name: string): boolean {
   const [, base = name] = /^(.+)_FILE$/.exec(name) ?? []
   return name in schema || schema[base]?.secret === true
 }
 
 /**
- * Returns the variables that are not settings, but begin with the first word of a setting, such as `REDIS_`.
- * They may be mistyped, or belong to another process, so they only cause a warning. (Variables with the prefix of this
- * process are not among them: `readSettings` has rejected these.)
+ * Returns the variables that are not settings, but begin with the first word of a setting, such as `REDIS_`. They may
+ * be mistyped, or belong to another process, so they only cause a note.
  */
 export function findPossiblyMistypedVariables(
   schema: Record<string, Setting<unknown>>,
@@ -136,8 +132,8 @@ export function describeSettings(
 }
 
 /**
- * Masks the user and the password in addresses: everything before the last `@`, since a malformed password may contain
- * any character. `URL` also accepts one slash, or none, after the scheme.
+ * Masks the user and the password in addresses: everything before the last `@`, because a malformed password may
+ * contain any character. `URL` also accepts one slash, or none, after the scheme.
  */
 export function withoutLogin(text: string): string {
   return text.replace(/(https?:[/\\]*).*@/gis, '$1[set]@')

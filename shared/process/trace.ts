@@ -1,6 +1,6 @@
 /**
- * W3C Trace Context, level 2: determines the trace of a call. A caller's trace is continued if its
- * `traceparent` is valid. The forwarded headers name one of our own spans as the parent.
+ * W3C Trace Context, level 2: determines the trace of a call. The forwarded headers name one of our own spans as the
+ * parent.
  */
 import { randomHex } from './random.ts'
 

@@ -1,7 +1,6 @@
 /**
- * Exports spans to a collector by OTLP over HTTP. A span is created from recorded times after its work has
- * ended, so that an unsampled call costs almost nothing, and no call waits for the collector.
- * OpenTelemetry's packages are loaded only if an endpoint is configured.
+ * Exports spans to a collector by OTLP over HTTP. A span is created from recorded times after its work has ended, so
+ * that an unsampled call costs almost nothing, and no call waits for the collector.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -12,13 +11,12 @@ import type { Logger } from './log.ts'
 import { type Metrics, readVersion } from './metrics.ts'
 import { beginTrace, createSpanId, isSampled, type Trace } from './trace.ts'
 
-/** The maximum number of queued spans. Further spans are dropped. */
+/** If this many spans are queued, further spans are dropped. */
 const WAITING_MAX = 8_192
 /** A batch is exported when it is full, or when its first span has waited for `BATCH_AGE_MS`. */
 const BATCH_MAX = 512
 const BATCH_AGE_MS = 2_000
 const EXPORT_TIMEOUT_MS = 5_000
-/** How long a drain waits for the last batches. */
 const FLUSH_MS_MAX = 2_000
 
 /** `from` and `to` are times by `performance.now()`. */

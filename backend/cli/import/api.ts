@@ -1,8 +1,8 @@
 /**
- * A client of the public API. Requests wait while the key's hourly limit is used up. A request is retried up to seven
- * times if it gets no response, or one that reports a transient failure (5xx, 408, or 409 `idempotency_in_progress`). A
- * POST is retried with the same Idempotency-Key. A success and the rejection of one record (another 409, or 422) are
- * returned. Any other response, and the failure of the last attempt, throw `ImportStopped`.
+ * A client of the public API. Requests wait while the key's hourly limit is used up. A request is retried if it gets no
+ * response, or a response that reports a transient failure (5xx, 408, or 409 `idempotency_in_progress`). If the last
+ * attempt fails, or the response is neither a success nor the rejection of one record (any other 409, or 422),
+ * `ImportStopped` is thrown.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, Pool } from 'undici'
@@ -40,7 +40,7 @@ export interface Api {
   get(path: string, options?: { readonly attemptsMax?: number }): Promise<Json>
   /**
    * Returns the response if the service created the record (201), or rejected it (409, 422). A 409 can mean that the
-   * record already exists.
+   * record exists.
    */
   post(path: string, idempotencyKey: string, body: Json): Promise<ApiResponse>
   readonly window: RateLimitWindow | undefined
@@ -57,10 +57,7 @@ export interface ApiOptions {
   readonly stop: AbortSignal
   /** Called before each wait for the hourly limit or for a retry. */
   readonly onWait: (reason: string, untilMs: number) => void
-  /**
-   * The delays before the second attempt, the third, and so on. There is one more attempt than there are
-   * delays.
-   */
+  /** The delays before the second attempt, the third, and so on. */
   readonly retryDelaysMs?: readonly number[]
 }
 

@@ -1,10 +1,9 @@
-/** Parses `--columns`, which maps the fields of an import to the columns of its file. */
 import { FIELD_NAMES, type FieldName, isFieldName } from '../../import/columns.ts'
 import { splitList, UsageError } from '../command.ts'
 
 export const COLUMNS_EXAMPLE = 'number=invoiceNumber,customer=customerID'
 
-/** Parses comma-separated `field=header` pairs. A field with an empty header is not imported. */
+/** Parses `--columns`, a list of `field=header` pairs. A field with an empty header is not imported. */
 export function parseColumns(text: string): ReadonlyMap<FieldName, string> {
   return new Map(
     splitList(text).map((pair) => {

@@ -1,9 +1,11 @@
-/** Predicts how long the hourly limit of the API key delays an import, and renders durations as text. */
 import type { RateLimitWindow } from './api.ts'
 
 const WINDOW_SECONDS = 3600
 
-/** Returns the seconds until the limit allows the last of `calls` calls; 0 if the current window suffices. */
+/**
+ * Returns the seconds until the hourly limit of the key allows the last of `calls` calls; 0 if the current window
+ * suffices.
+ */
 export function secondsUntilLastCall(
   calls: number,
   window: RateLimitWindow,
@@ -12,8 +14,8 @@ export function secondsUntilLastCall(
   const { limit, remaining, resetAtMs } = window
   const laterCalls = calls - remaining
   if (laterCalls <= 0) return 0
-  // The window may have ended already. It lasts at most an hour, even if the clock of this machine is slow and suggests
-  // more.
+  // The window may have ended already. If the clock of this machine is slow, the window seems to last more than an
+  // hour.
   const untilReset = Math.min(Math.max((resetAtMs - nowMs) / 1000, 0), WINDOW_SECONDS)
   return untilReset + (Math.ceil(laterCalls / limit) - 1) * WINDOW_SECONDS
 }

@@ -1,7 +1,4 @@
-/**
- * Runs an import: identifies the account, reads its records, and compares them with the file. If records are missing,
- * creates them and compares again.
- */
+/** Runs an import: compares the file with the account's records, creates the missing records, and compares again. */
 import joi from 'joi'
 import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
 import type { Ledger } from '../../import/ledger.ts'
@@ -27,7 +24,6 @@ export interface ImportOptions {
   readonly dryRun: boolean
 }
 
-/** The account and the key with which the import works. */
 interface Identity {
   readonly account: { readonly id: string; readonly name: string; readonly read_only: boolean }
   readonly key: {
@@ -72,8 +68,7 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   progress.note(`The columns of the file: ${columns.join(', ')}.`)
 
   const records = await readWithProgress(api, progress)
-  // Another system may have stored a customer's id, such as `50%`, unchanged as the external id, whereas imports encode
-  // it. `withStoredExternalIds` puts the stored external ids into the ledger, so that no second customer is created.
+  // Without the stored external ids, the import would create some customers a second time (see literal-ids.ts).
   const before = compare(withStoredExternalIds(ledger, records.debtors), records)
   const callsNeeded = countCallsNeeded(before, records)
   progress.note(describeWork(before, callsNeeded, api))
@@ -160,8 +155,8 @@ async function postAll(
 }
 
 /**
- * Predicts how many calls the import still makes: the POST requests, and the pages of records that are read for the
- * second comparison. Returns 0 if nothing is missing.
+ * Predicts how many calls the import still makes: the POST requests, and the pages of records for the second
+ * comparison.
  */
 function countCallsNeeded(comparison: Comparison, records: ServiceRecords): number {
   const { customers, invoices, payments } = countMissing(comparison)

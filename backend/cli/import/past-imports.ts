@@ -1,5 +1,3 @@
-/** Lists imports that were made in Settings, and takes them back. */
-
 import { getAccount } from '../../accounts/accounts.ts'
 import { type CountedImport, findImport, listImports } from '../../import/imports.ts'
 import { auditTakeBack, takeBack } from '../../import/take-back.ts'

@@ -15,7 +15,6 @@ import {
 } from '../../import/rejected-fields.ts'
 import { type Api, ImportStopped, type Json } from './api.ts'
 
-/** A record that the service rejected. */
 export interface RejectedRecord {
   /** E.g. `customer C-1` or `line 7, invoice 0000611365`. */
   readonly record: string
@@ -35,13 +34,10 @@ export interface PostingOptions {
   readonly api: Api
   /** The headers of the file's columns, which rejections name. */
   readonly headers: ColumnHeaders
-  /** The customers to create. */
   readonly customers: readonly LedgerCustomer[]
-  /** The rows of the file for which the service does not have the invoice or the payment yet. */
+  /** The rows whose invoice or payment the service does not have yet. */
   readonly rows: readonly RowWithMissingRecords[]
-  /** The number of concurrent requests. */
   readonly concurrency: number
-  /** Whether invoices that are already past due are chased. */
   readonly chaseOverdue: boolean
   /** Called once for each record that was sent, whether the service created it, had it already or rejected it. */
   readonly onRecordSent: () => void
@@ -55,8 +51,7 @@ const REJECTED_MAX = 100
 
 /**
  * Each payment directly follows its invoice. An interrupted import therefore leaves at most `concurrency` invoices open
- * that are paid according to the file. If the payments were sent after all invoices, it could leave all of these
- * invoices open, and reminders could be sent about them.
+ * that are paid according to the file. Reminders could be sent about such invoices.
  */
 export async function postMissing(options: PostingOptions): Promise<ImportOutcome> {
   const { api, headers, customers, rows, concurrency, chaseOverdue, onRecordSent } = options

@@ -1,6 +1,6 @@
 /**
- * Shows progress on standard error: on a terminal as one line that is redrawn, otherwise as a new line every few
- * seconds, or every minute while the work waits.
+ * Shows progress: on a terminal as one line that is redrawn, otherwise as a new line every few seconds, or every minute
+ * while the work waits.
  */
 import { formatDuration } from './forecast.ts'
 
@@ -15,8 +15,8 @@ export interface Progress {
   /** Writes a line that is not overwritten. */
   note(line: string): void
   /**
-   * Begins a phase of the work. `total` is undefined if it is not known beforehand. `minSecondsFor` returns the
-   * minimum time that the remaining records need because of the rate limit.
+   * Begins a phase of the work. `minSecondsFor` returns the minimum time that the remaining records need because of the
+   * rate limit.
    */
   begin(label: string, total?: number, minSecondsFor?: (remaining: number) => number): void
   advance(count?: number): void
@@ -83,7 +83,7 @@ export function createProgress(stream: ProgressStream): Progress {
     },
     advance(count = 1) {
       if (phase !== undefined) phase.done += count
-      // Another request may still wait in the background, but the work continues.
+      // Another request may still wait, but the work continues.
       wait = undefined
     },
     showWait(reason, untilMs) {

@@ -1,4 +1,3 @@
-/** Reports the outcome of an import or dry run, as text and as one JSON document. */
 import {
   type Comparison,
   countMissing,
@@ -19,7 +18,7 @@ export interface ImportResult {
   readonly outcome: ImportOutcome
   /** The last comparison of the file with the account: after the records were sent, if any were. */
   readonly comparison: Comparison
-  /** The number of requests that received a response, including retries and those that only read records. */
+  /** The number of requests that received a response, including retries. */
   readonly calls: number
   readonly seconds: number
 }
@@ -87,7 +86,6 @@ function renderTotals(currency: string, file: Totals, service: Totals): string {
   }
   const [fileCells, serviceCells] = [cells(file), cells(service)]
   const width = Math.max(...[...fileCells, ...serviceCells].map(({ length }) => length))
-  // The members of a row are the columns of the table, and their names are the headings.
   return renderTable(
     ['invoices', 'invoiced', 'payments', 'paid', 'open'].map((name, index) => ({
       [currency]: name,
@@ -151,9 +149,7 @@ function representResult(result: ImportResult, agrees: boolean) {
   }
 }
 
-/**
- * Amounts are in minor units. JSON numbers are exact up to 2^53: 90 trillion in a currency with two decimals.
- */
+/** JSON numbers are exact up to 2^53: 90 trillion in a currency with two decimals. */
 function representTotals({ invoices, invoiced, payments, paid, open }: Totals) {
   return { invoices, invoiced: Number(invoiced), payments, paid: Number(paid), open: Number(open) }
 }

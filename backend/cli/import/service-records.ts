@@ -8,14 +8,14 @@ import type {
 } from '../../import/records.ts'
 import { type Api, ImportStopped } from './api.ts'
 
-/** The API's maximum, with which 100,000 invoices take 500 requests. */
+/** The API's maximum. */
 export const PAGE_SIZE = 200
 
 const text = joi.string().required()
 const externalId = joi.string().allow(null).required()
 const amount = joi.number().integer().required()
 
-// Unknown members are accepted, since the API may add members to responses at any time.
+// Unknown members are accepted, because the API may add members to responses at any time.
 const debtorSchema = joi.object({ id: text, external_id: externalId }).unknown()
 const invoiceSchema = joi
   .object({

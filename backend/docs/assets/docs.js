@@ -1,7 +1,4 @@
-/**
- * On wide screens, the list of contents is open next to the text. On narrow screens, the list is above the
- * text, and closed.
- */
+/** On narrow screens, the list of contents is above the text, and closed. */
 const menu = document.querySelector('.menu')
 const isWide = matchMedia('(min-width: 60rem)')
 
@@ -14,7 +11,7 @@ function setMenu() {
 isWide.addEventListener('change', setMenu)
 setMenu()
 
-// The search, for which `search.js` ranks the results.
+// The search.
 
 const search = document.querySelector('search')
 const input = document.querySelector('#search')
@@ -22,7 +19,7 @@ const searchStatus = document.querySelector('#found')
 const results = document.querySelector('#results')
 const RESULTS_MAX = 12
 
-/** The promise of the search code and index, which are loaded when the search is first used. */
+/** A promise of the search code and index. */
 let loading
 
 search.hidden = false
@@ -78,7 +75,7 @@ async function show() {
       'The search could not be loaded. Check your connection and try again.'
     return
   }
-  // If the reader has changed the text while the search was loading, a later call shows the results.
+  // If the text was changed while the search was loading, a later call shows the results.
   if (text !== input.value.trim()) return
   const matches = searcher.find(text)
   const count = matches.length === 1 ? '1 result' : `${matches.length} results`
@@ -186,7 +183,7 @@ function choose(tab) {
   storage?.setItem(STORAGE_KEY, tab.textContent)
   chooseEverywhere(tab.textContent)
   // The samples above may now be taller or shorter. The page scrolls by the difference, so that the chosen tab does not
-  // move on the screen.
+  // move.
   scrollBy({ top: tab.getBoundingClientRect().top - top, behavior: 'instant' })
 }
 

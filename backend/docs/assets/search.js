@@ -1,5 +1,3 @@
-/** Ranks sections for the words of a query. Synonyms of these words also match, and so do words with typing errors. */
-
 /** Words that readers search for, and the words that these pages use instead. */
 const SYNONYMS = {
   auth: ['authentication'],
@@ -66,7 +64,7 @@ const SUBJECT_BOOSTS = { guide: 1.6, error: 0.7, reference: 0.8 }
 const NAME = /[\d_]/
 const NAME_BOOSTS = { guide: 1.6, error: 2, reference: 0.8 }
 
-/** Returns a function that finds the sections for a query. `index` is the serialized index from the service. */
+/** Returns a function that finds and ranks sections. `index` is the serialized index from the service. */
 export function createSearcher(MiniSearch, index) {
   const searcher = MiniSearch.loadJSON(index, {
     fields: ['title', 'page', 'text'],

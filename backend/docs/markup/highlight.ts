@@ -13,7 +13,7 @@ import ruby from 'highlight.js/lib/languages/ruby'
 import typescript from 'highlight.js/lib/languages/typescript'
 import { Html, html } from '../../html/html.ts'
 
-/** The languages by the names that the code blocks of the guides and the samples of the reference use. */
+/** The languages by their names in the code blocks of the guides and the samples of the reference. */
 const LANGUAGES = {
   sh: bash,
   csharp,
@@ -32,7 +32,7 @@ for (const [name, language] of Object.entries(LANGUAGES)) {
   highlighter.registerLanguage(name, language)
 }
 
-/** The cache helps because most samples appear several times, e.g. the errors that every operation has. */
+/** A cache: most samples appear several times, e.g. the errors that every operation has. */
 const renderedBlocks = new Map<string, Html>()
 
 /** Renders a code block, without colors if the language is not in `LANGUAGES`. */

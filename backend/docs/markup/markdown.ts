@@ -1,6 +1,6 @@
 /**
- * Renders the Markdown of guides and of descriptions in the OpenAPI document as HTML. Every heading has an id,
- * so that pages can link to it. HTML and images in the text are errors.
+ * Renders the Markdown of guides and of descriptions in the OpenAPI document as HTML. HTML and images in the text are
+ * errors.
  */
 import { Marked, type Token, type Tokens } from 'marked'
 import { Html, html } from '../../html/html.ts'
@@ -82,7 +82,7 @@ ${rows.map(
   return { body: html`${body}`, headings }
 }
 
-/** The languages in which the guides show the same program, with their display names. */
+/** The display names of the languages in which the guides show the same program. */
 const PROGRAM_LANGUAGES: Readonly<Record<string, string>> = {
   js: 'JavaScript',
   python: 'Python',
@@ -95,7 +95,7 @@ function isProgram(token: Token): token is Tokens.Code {
   return token.type === 'code' && PROGRAM_LANGUAGES[token['lang']] !== undefined
 }
 
-/** Groups adjacent programs, which are the same program in several languages and become tabs. */
+/** Groups adjacent programs: these show the same program in several languages, and become tabs. */
 function groupsOf(tokens: readonly Token[]): readonly (readonly Token[])[] {
   const groups: Token[][] = []
   for (const token of tokens.filter(({ type }) => type !== 'space')) {

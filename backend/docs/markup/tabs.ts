@@ -1,6 +1,5 @@
 /**
- * Renders alternatives of which a reader needs only one, e.g. a sample in several languages. Without scripts,
- * each alternative is a section that the reader can open; `docs.js` turns the sections into tabs. If the reader
+ * Renders alternatives, e.g. a sample in several languages, as sections, which `docs.js` turns into tabs. If the reader
  * chooses a tab of the group `language`, all samples show this language. `ariaLabel` names the tabs for screen readers.
  */
 import { type Html, html } from '../../html/html.ts'
