@@ -1,4 +1,3 @@
-/** The page with the account's name, time zone, currency and payment terms. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type AccountProfile, PROFILE_FIELDS } from '../../accounts/account-profile.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -32,7 +31,6 @@ const HINTS: Readonly<Record<keyof AccountProfile, string>> = {
     'From 0 to 365. A new invoice without a due date is due this many days after its issue date, unless the customer has other terms.',
 }
 
-/** The values of the form. */
 export type ProfileValues = Readonly<Record<keyof AccountProfile, string>>
 
 interface ProfileForm {
@@ -78,7 +76,6 @@ ${field('payment_terms_days', html` inputmode="numeric" size="4" autocomplete="o
 <p><button class="primary">Save</button></p></form>`
 }
 
-/** Renders the settings for Members, who cannot change them. */
 function renderReadOnly(values: ProfileValues): Html {
   return html`<section class="card stack" aria-label="The account"><dl class="facts">${PROFILE_FIELDS.map(
     (name) =>

@@ -1,4 +1,3 @@
-/** The routes of the page with the account's name, time zone, currency and payment terms. */
 import { type AccountProfile, PROFILE_FIELDS } from '../../accounts/account-profile.ts'
 import { getAccount, isReadOnly } from '../../accounts/accounts.ts'
 import type { AccountRow } from '../../database/tables.ts'

@@ -23,7 +23,7 @@ export const accountStatePages: readonly SessionPage[] = [
     path: `${PATH}/resume`,
     adminsOnly: 'Only an Admin can resume the account.',
     async handle({ session, actionContext, performAction }) {
-      // Only a paused trial is resumed: for a suspended account, for example, `setStatus` throws.
+      // Only a paused trial can be resumed: for a suspended account, for example, `setStatus` throws.
       const account = await performAction('account_resumed', (tx) =>
         setStatus(tx, session.account.id, 'trial', actionContext),
       )

@@ -1,4 +1,3 @@
-/** The page of the audit log: the actor, time and origin of each action, newest first, with filters. */
 import type { AuditRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderOption, renderPage } from '../shell/layout.ts'
@@ -9,7 +8,6 @@ import { ACTION_GROUPS, auditWords, detailWords } from './audit-words.ts'
 
 export const AUDIT_LOG_PATH = '/settings/audit-log'
 
-/** The filters in the URL. */
 export type AuditQuery = {
   /** The actor as the column *Who* shows it: an e-mail address, or a name such as `operator`. */
   readonly actor: string | undefined
@@ -25,7 +23,7 @@ interface AuditView extends TimeContext {
   readonly query: AuditQuery
   /** The people whom the field for the actor proposes, and whether the account has more. */
   readonly people: { readonly emails: readonly string[]; readonly hasMore: boolean }
-  /** The `limit` in the URL, which the link to the next page repeats. */
+  /** The parameter `limit` of the URL. */
   readonly limit: string | undefined
   readonly next: string | null
 }

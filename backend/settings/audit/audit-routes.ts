@@ -1,4 +1,3 @@
-/** The route of the audit log. */
 import { findAuditEntry, listAudit } from '../../accounts/audit.ts'
 import { startOfDay } from '../../calendar/calendar.ts'
 import type { AuditRow } from '../../database/tables.ts'

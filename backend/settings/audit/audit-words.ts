@@ -1,4 +1,3 @@
-/** The words for the entries of the audit log. */
 import type { AuditAction } from '../../accounts/audit.ts'
 import type { AuditRow } from '../../database/tables.ts'
 import type { Html } from '../../html/html.ts'
@@ -123,10 +122,7 @@ export const ACTION_GROUPS = GROUPS.map(([name, ...subjects]) => {
   return [name, actions] as const
 })
 
-/**
- * Returns the words for an action. An action that only a later version of the program knows is returned as it is
- * stored.
- */
+/** If only a later version of the program knows the action, returns its stored name. */
 export function auditWords({ action }: Pick<AuditRow, 'action'>): string {
   return WORDS_BY_ACTION.get(action) ?? action
 }
@@ -146,7 +142,6 @@ export function detailWords(json: string): string {
     .join(' · ')
 }
 
-/** Returns the reason and the amount of an action; each is undefined if the entry has none. */
 export function readReasonAndAmount({ detail }: Pick<AuditRow, 'detail'>): {
   readonly reason: string | undefined
   readonly amount: Html | undefined

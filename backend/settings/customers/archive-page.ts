@@ -1,4 +1,3 @@
-/** The page that asks for confirmation before a customer is archived. It shows the amount owed. */
 import type { DebtorRow } from '../../database/tables.ts'
 import type { Balance } from '../../debtors/balances.ts'
 import { type Html, html } from '../../html/html.ts'

@@ -1,4 +1,3 @@
-/** The form for a customer's name, contact details and address. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { DETAIL_LABELS, type DebtorDetails } from '../../debtors/details.ts'
@@ -18,7 +17,7 @@ import type { Frame } from '../shell/response.ts'
 
 interface CustomerForm {
   readonly row: DebtorRow
-  /** The details in `row` as texts. A hidden field repeats them, so that unchanged fields can be recognized. */
+  /** The details in `row` as texts. The form repeats them in the field `INITIAL_VALUES`. */
   readonly stored: DebtorDetails
   /** The values that were entered, if the form was rejected; otherwise empty. */
   readonly entered: DebtorDetails
@@ -83,7 +82,7 @@ ${renderFaultSummary(problem)}
   return renderPage(frame, { title: `Change ${row.name}`, section: '/settings/customers', main })
 }
 
-/** Renders the languages in which reminders can be written, and also the customer's language if it is another one. */
+/** Includes the customer's language even if reminders cannot be written in this language. */
 function renderLanguages(value: string): Html {
   const other = LANGUAGES.some((language) => language === value) ? [] : [value].filter(Boolean)
   return html`${renderOption('', 'Unknown: reminders in English', value)}${[...LANGUAGES, ...other].map((tag) => renderOption(tag, languageText(tag), value))}`

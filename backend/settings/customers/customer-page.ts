@@ -1,4 +1,3 @@
-/** The page of a customer: balances, contact, reminders, invoices, payments and messages. */
 import { hasActionsOn } from '../../accounts/audit.ts'
 import { todayIn } from '../../calendar/calendar.ts'
 import { REMINDER_STAGES } from '../../database/tables/messages.ts'
@@ -46,8 +45,8 @@ import { renderInvoiceTable } from './invoice-table.ts'
 import { renderPaymentTable } from './payment-table.ts'
 
 /**
- * How many rows of each list the page shows at most. `readCustomer` reads one more, so that the page knows whether
- * the list is longer.
+ * How many rows of each list the page shows at most. `readCustomer` reads one more, which shows that the list is
+ * longer.
  */
 const SHOWN_MAX = 10
 
@@ -56,9 +55,9 @@ export interface Customer {
   readonly now: Date
   readonly row: DebtorRow
   readonly balances: readonly Balance[]
-  /** The open invoices with the earliest due dates, in this order; at most `SHOWN_MAX` + 1. */
+  /** The open invoices with the earliest due dates, in this order. */
   readonly open: readonly InvoiceRow[]
-  /** The newest invoices that are not open, newest first; at most `SHOWN_MAX` + 1. */
+  /** The newest invoices that are not open, newest first. */
   readonly others: readonly InvoiceRow[]
   /** Whether a person can resume reminders about any open invoice, including those that are not in `open`. */
   readonly hasResumable: boolean
@@ -114,7 +113,6 @@ export function renderCustomer(frame: Frame, customer: Customer, rejected?: Reje
   const blockReason = blockReasonOf(row)
   const blockReasons = new Map(blockReason === undefined ? [] : [[row.id, blockReason]])
   const canPause = canChange(customer) && row.status !== 'archived'
-  // The form of the pause shows the errors in its fields. Any other problem is shown at the top of the page.
   const rejectedPause = rejectedInForm(rejected, canPause ? [{ name: 'pause' }] : [])
   const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
@@ -142,7 +140,6 @@ function fullList(name: string, path: string): FullList {
   return { name, path: `/settings/${path}`, shownMax: SHOWN_MAX }
 }
 
-/** Whether the user may change the customer: only Admins may, and an erased customer cannot be changed. */
 function canChange({ session, row }: Customer): boolean {
   return session.user.role === 'admin' && row.erased_at === null
 }
@@ -185,7 +182,6 @@ ${renderConfirmation(frame, path, 'The new address works')}`
 </section>`
 }
 
-/** Renders the button with which an Admin confirms that the address works. */
 function renderConfirmation(frame: Frame, path: string, title: string): Html {
   return html`<p class="hint">A confirmation applies to all customers with the same address.</p>
 ${renderActionButton(frame, path, { name: 'clear-contact', title })}`
@@ -223,7 +219,6 @@ function describeLadder(ladder: Ladder): string {
   ].join(', ')
 }
 
-/** Says whether reminders are sent to the customer and, if not, why. */
 function renderChasingState(row: DebtorRow, timezone: string): Html {
   if (row.status === 'archived') {
     return html`<strong>Archived.</strong> No reminder is sent. Invoices stay open and can be paid.`

@@ -1,4 +1,3 @@
-/** The tabs of the lists of customers, invoices and payments, and a text that Home and the list of customers show. */
 import type { DueByAge } from '../../debtors/due-totals.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderMoney } from '../shell/ledger-words.ts'

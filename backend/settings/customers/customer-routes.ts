@@ -31,8 +31,8 @@ const PATH = '/settings/customers'
 const ADMINS_ONLY = 'Only an Admin can change customers.'
 const FIELDS = [...DETAILS, ...ADDRESS_PARTS] as const
 /**
- * Actions that concern only reminders, such as pausing them, are not in this list. Reminders that are due are sent as
- * soon as the account is no longer read-only, so a person must be able to pause them before that.
+ * Actions that concern only reminders, such as pausing them, are allowed: reminders that are due are sent as soon as
+ * the account is no longer read-only, so a person must be able to stop them before that.
  */
 const REJECTED_IF_READ_ONLY: readonly string[] = ['archive', 'restore']
 
@@ -133,13 +133,13 @@ export const customerPages: readonly SessionPage[] = [
   ),
 ]
 
-/** The action that undoes another action: it restores the state that the customer had before. */
+/** An action that restores the state that the customer had before another action. */
 interface UndoAction {
   readonly name: string
   readonly fields?: Undo['fields']
 }
 
-/** Returns the action that restores the pause of the customer; undefined if the customer was not paused. */
+/** Undefined if the customer was not paused. */
 function pauseAgain({
   chasing_status,
   chasing_reason,
@@ -185,10 +185,6 @@ function actionPage(
   }
 }
 
-/**
- * Renders the customer's page, with the rejected form open or with the problem at the top of the page. Resolves to
- * undefined if there is no such customer.
- */
 async function rerenderAction(
   request: SessionRequest,
   name: string,
@@ -233,8 +229,8 @@ function valuesOf(row: DebtorRow): DebtorDetails {
 }
 
 /**
- * Parses the end of a pause. A form sends a date: the pause ends when that day begins in the account's time zone.
- * Returns null for an empty text: the pause then lasts until a person resumes reminders.
+ * A form sends a date: the pause ends when that day begins in the account's time zone. For an empty text, returns null:
+ * the pause lasts until a person resumes reminders.
  */
 function untilOf(text: string, timezone: string): Date | null {
   if (text === '') return null

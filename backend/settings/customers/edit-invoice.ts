@@ -1,4 +1,3 @@
-/** The form that changes an invoice: due date, purchase order, notes and payment link. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, Reader } from '../../database/tables.ts'
@@ -72,9 +71,8 @@ function sentValues(fields: Fields): Readonly<Record<string, string>> {
 
 function parseEdit(fields: Fields): InvoiceEdit {
   const body = validateBody(invoiceEditBody, fields.filledTexts(FIELDS))
-  // Returns undefined, which changes nothing, if the field was omitted, or if the form sent the value that it had shown
-  // (`ignoresUnchangedFields`). An empty text removes the value. Every invoice has a due date, so an empty due date
-  // changes nothing.
+  // Undefined changes nothing. An empty text removes the value, but an empty due date changes nothing, because every
+  // invoice has a due date.
   const changeOf = (name: string, value: string | undefined) =>
     fields.has(name) ? { value: value ?? null } : undefined
   const poNumber = changeOf('po_number', body.po_number)

@@ -1,4 +1,3 @@
-/** The page that asks for confirmation before a draft becomes an open invoice. */
 import type { InvoiceRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'

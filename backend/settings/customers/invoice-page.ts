@@ -1,4 +1,3 @@
-/** The page of an invoice: the amount due, the state of its reminders, and the available actions. */
 import type { AuditRow, InvoiceRow, MessageRow, PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { canResumeChasing, isDisputed, isOpen, isVoidable } from '../../invoices/actions.ts'
@@ -28,7 +27,7 @@ import type { Frame } from '../shell/response.ts'
 import { exactTime, type TimeContext, timeAgo } from '../shell/words.ts'
 import { renderPaymentTable } from './payment-table.ts'
 
-/** The largest number of payments, and of messages, that the page shows. */
+/** The largest number of payments and of messages that the page shows. */
 export const SHOWN_MAX = 50
 /** The largest number of audit entries that the page shows. */
 export const HISTORY_MAX = 100
@@ -41,15 +40,13 @@ export interface InvoicePageView {
   readonly today: string
   readonly row: InvoiceRow
   readonly customerName: string
-  /** The reason why no reminder about any invoice reaches the customer; undefined if there is no such reason. */
+  /** See `blockReasonOf`. */
   readonly blockReason: string | undefined
   /** The stage of the last reminder if it is unknown whether it arrived, otherwise undefined. */
   readonly stageWithUnknownOutcome: LadderStage | undefined
-  /** The newest payments to the invoice; at most `SHOWN_MAX` + 1. */
   readonly payments: readonly PaymentRow[]
-  /** The newest messages about the invoice; at most `SHOWN_MAX` + 1. */
   readonly messages: readonly MessageRow[]
-  /** The newest audit entries about the invoice, newest first; at most `HISTORY_MAX` + 1. */
+  /** The newest audit entries about the invoice. */
   readonly history: readonly AuditRow[]
 }
 
@@ -99,7 +96,6 @@ export function renderInvoicePage(
   const { session, row, customerName, today, payments, messages, history, now } = view
   const { timezone } = session.account
   const times = { now, timezone }
-  // If none of the forms can show the problem of a rejected action, the page shows it at its top.
   const inForm = rejectedInForm(rejected, actionsWithReason(view))
   const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customerName}</a></p>
 <div class="heading"><h1>Invoice <span translate="no">${row.number}</span></h1><p class="total">${renderInvoiceStatus(row, today)}</p></div>
@@ -126,10 +122,7 @@ ${renderListSection('Messages', messages, fullList('messages', row), (rows) => r
   return renderPage(frame, { title: `Invoice ${row.number}`, section: '/settings/customers', main })
 }
 
-/**
- * Renders the stage and the time of the last reminder, or only the time if it was a courtesy reminder. If it is unknown
- * whether the last reminder arrived, says so after its stage and its time.
- */
+/** After a courtesy reminder, the stage is null, so only the time is shown. */
 function renderLastReminder(
   { row, stageWithUnknownOutcome }: InvoicePageView,
   times: TimeContext,
@@ -146,7 +139,6 @@ function fullList(name: 'payments' | 'messages', { id }: InvoiceRow): FullList {
   return { name, path: `/settings/${name}?invoice_id=${id}`, shownMax: SHOWN_MAX }
 }
 
-/** Renders the audit entries of the invoice, e.g. each credit with its amount and reason. */
 function renderHistory({ session, row, history }: InvoicePageView): Html {
   const { timezone } = session.account
   return html`<section aria-labelledby="history"><h2 id="history">History</h2>

@@ -1,4 +1,3 @@
-/** The routes of one invoice and of its actions. */
 import { type ActionContext, listActionsOn } from '../../accounts/audit.ts'
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, Reader, Transaction } from '../../database/tables.ts'
@@ -29,9 +28,8 @@ import { HISTORY_MAX, type InvoicePageView, renderInvoicePage, SHOWN_MAX } from 
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
 /**
- * Actions that only block or resume reminders, such as recording a dispute, are not in this list. Reminders that are
- * due are sent as soon as the account is no longer read-only, so a person must be able to block and resume them before
- * that.
+ * Actions that only block or resume reminders are allowed: reminders that are due are sent as soon as the account is no
+ * longer read-only, so a person must be able to block and resume them before that.
  */
 const REJECTED_IF_READ_ONLY: readonly string[] = ['finalise', 'void', 'write-off']
 
@@ -63,7 +61,6 @@ export const invoicePages: readonly SessionPage[] = [
 
 type FlashOf = (changed: InvoiceRow) => FlashName
 
-/** If something else blocked the reminders before the dispute, it blocks them again when the dispute is resolved. */
 function resolvedFlash({ chasing_status }: InvoiceRow): FlashName {
   return chasing_status === 'active' ? 'invoice_resolved' : 'invoice_resolved_blocked'
 }
@@ -144,7 +141,6 @@ async function readInvoice(
     findStageWithUnknownOutcome(reader, accountId, id),
     listPayments(reader, accountId, ofInvoice, newest),
     listMessages(reader, accountId, ofInvoice, newest),
-    // One more than the page shows, so that the page can say that there are more.
     listActionsOn(reader, accountId, id, { limit: HISTORY_MAX + 1 }),
   ])
   const today = todayIn(timezone, now)

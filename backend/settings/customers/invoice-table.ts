@@ -1,4 +1,3 @@
-/** The table of invoices, in the list and in other pages. */
 import type { InvoiceRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import {
@@ -18,7 +17,7 @@ interface TableContext {
   readonly customerNames?: ReadonlyMap<string, string>
   /** The reasons why no reminder reaches a customer, by customer id. */
   readonly blockReasons: ReadonlyMap<string, string>
-  /** The header of the column “Due on” with a link that sorts the list; by default, a header without a link. */
+  /** The header of the column “Due on” with a link that sorts the list. */
   readonly dueHeader?: Html
 }
 

@@ -1,4 +1,3 @@
-/** The form that creates a customer. The input is validated as in the API. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { debtorBody, newDebtor } from '../../debtors/debtor-body.ts'
@@ -87,8 +86,7 @@ export const newCustomerPages: readonly SessionPage[] = [
       return { status: 201, ...response }
     },
     async rerender({ fields }, problem) {
-      // In the form, a person can correct invalid and duplicate values. Any other problem, such as a reused idempotency
-      // key, gets an error page.
+      // In the form, a person can correct invalid and duplicate values, but not, for example, a reused idempotency key.
       if (![409, 422].includes(problem.status) || problem.code.startsWith('idempotency')) {
         return undefined
       }
@@ -105,8 +103,8 @@ const CREATION: OnceOptions = {
 }
 
 /**
- * Returns the body of the equivalent API call. Empty fields are omitted. Payment terms that are not a whole number
- * become -1, which the validation of the body rejects.
+ * Empty fields are omitted. Payment terms that are not a whole number become -1, which the validation of the body
+ * rejects.
  */
 function bodyOf(fields: Fields): JsonObject {
   const isAddress = (name: string) => ADDRESS_PARTS.some((part) => part === name)

@@ -1,4 +1,3 @@
-/** The form that creates an invoice. The input is validated as in the API. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount } from '../../accounts/accounts.ts'
 import { recordAudit } from '../../accounts/audit.ts'
@@ -88,8 +87,8 @@ export const newInvoicePages: readonly SessionPage[] = [
       const { id: accountId, timezone } = session.account
       const today = todayIn(timezone, now)
       const response = await performOnce(request, deps, CREATION, async (tx) => {
-        // Throws `not_found`, also for a customer of another account. `createInvoice` would report an invalid field,
-        // but the form has no field for the customer.
+        // Throws `not_found`. Without this call, `createInvoice` would report an invalid field, but the form has no
+        // field for the customer.
         await readDebtor(tx, request)
         const input = newInvoice(validateBody(invoiceBody, bodyOf(fields), today))
         const { payment_terms_days: paymentTermsDays } = await getAccount(tx, accountId)
@@ -106,8 +105,7 @@ export const newInvoicePages: readonly SessionPage[] = [
       return { status: 201, ...response }
     },
     async rerender(request, problem, { database }) {
-      // In the form, a person can correct invalid and duplicate values. Any other problem, such as a reused idempotency
-      // key, gets an error page.
+      // In the form, a person can correct invalid and duplicate values, but not, for example, a reused idempotency key.
       if (![409, 422].includes(problem.status) || problem.code.startsWith('idempotency')) {
         return undefined
       }
@@ -132,7 +130,6 @@ async function readDebtor(
   return (await findDebtor(reader, session.account.id, id)) ?? notFound('customer', id)
 }
 
-/** Returns the body of the equivalent API call. Empty texts are omitted. */
 function bodyOf(fields: Fields): JsonObject {
   const chase = fields.text('chase_if_overdue')
   return {

@@ -1,4 +1,3 @@
-/** The page of a payment: its details, its allocations, and its reversal. */
 import type { PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Allocation } from '../../payments/payment-list.ts'
@@ -19,7 +18,6 @@ export interface PaymentView {
   readonly customerName: string
   /** Undefined if the payment is not reversed. */
   readonly reversedAt: string | undefined
-  /** Whether the audit log contains actions on the payment. If so, the page links to these actions. */
   readonly isInAuditLog: boolean
 }
 

@@ -1,4 +1,3 @@
-/** The route of one payment. */
 import { hasActionsOn } from '../../accounts/audit.ts'
 import type { Reader } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
@@ -39,8 +38,8 @@ async function readPayment(
     findDebtor(reader, accountId, row.debtor_id),
     ids.length === 0 ? [] : findInvoices(reader, accountId, ids),
     row.status === 'reversed' ? readReversalTime(reader, row) : undefined,
-    // The page links to the audit log only if the log has an action on the payment. A payment that was changed may have
-    // none: the erasure of a customer changes payments, but is logged as an action on the customer.
+    // The audit log may have no action on a changed payment: the erasure of a customer changes payments, but is logged
+    // as an action on the customer.
     hasActionsOn(reader, accountId, id),
   ])
   const invoiceNumbers = new Map(invoices.map((invoice) => [invoice.id, invoice.number]))

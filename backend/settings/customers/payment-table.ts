@@ -1,4 +1,3 @@
-/** The table of payments, on the page that lists all payments and on other pages. */
 import type { PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'

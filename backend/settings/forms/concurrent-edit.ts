@@ -1,7 +1,4 @@
-/**
- * Combines the texts of a form with those that another person has stored since the form was opened. The hidden field
- * `INITIAL_VALUES` contains the texts that were stored when the form was rendered.
- */
+/** Combines the texts of a form with those that another person has stored since the form was opened. */
 import { enteredValuesProblem, type FieldError } from '../../validation/field-errors.ts'
 import { truncate } from '../../validation/truncate.ts'
 import { type Fields, INITIAL_VALUES } from '../shell/fields.ts'
@@ -18,8 +15,8 @@ const QUOTED_MAX = 200
  * - If another person has changed texts of a unit that the form changes, each of these texts is a conflict, unless the
  *   form contains the same text. If there are conflicts, throws `validation_failed` with an error for each.
  *
- * After the error, the form is shown again with the entered texts. `INITIAL_VALUES` then contains the texts that are
- * now stored. If the form is sent again, the entered texts therefore replace these.
+ * After this error, the form is shown with the entered texts, and `INITIAL_VALUES` contains the texts that are now
+ * stored. Sending the form again therefore replaces the stored texts.
  */
 export function combineTexts<Name extends string>(
   fields: Fields,

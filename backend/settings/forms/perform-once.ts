@@ -27,7 +27,6 @@ export interface OnceOptions {
    * that is repeated after an upgrade of the service would be performed twice.
    */
   readonly operation: string
-  /** The message that the next page shows. */
   readonly flash: FlashName
   /** Called after the action. Returns the request that undoes the action; undefined if it cannot be undone. */
   undo?(): Undo | undefined
@@ -72,10 +71,10 @@ export interface CreateOnceOptions {
 }
 
 /**
- * Creates a record with a secret, such as an API key, which only the response to the first request shows. If the
- * request has an idempotency key, the record is created once for this key: `respond` is called for the first request
- * only, and a repeated request is redirected to the page of the record. `create` resolves with the record's JSON, which
- * is stored and must not contain the secret.
+ * Creates a record with a secret, such as an API key. Only the response to the first request, which `respond` returns,
+ * shows the secret. A request that repeats an idempotency key is redirected to the page of the record. A request
+ * without a key always creates a record. `create` resolves with the record's JSON, which is stored and must not contain
+ * the secret.
  */
 export async function createOnce<Created>(
   request: SessionRequest,
@@ -113,7 +112,6 @@ function committedOf<Created>(created: readonly Created[]): Created {
   return last
 }
 
-/** Calls `perform` in a transaction, unless an earlier request with the idempotency key of the form was performed. */
 function once(
   request: SessionRequest,
   { idempotency }: SettingsDeps,
@@ -129,8 +127,7 @@ function once(
   return idempotency.once(attempt, {
     firstIdMember: 'original_id',
     // `recall` would find the record of a key that has expired. Forms do not need this: a key is stored for 30 days,
-    // which is longer than a session lasts, and a form that was opened in an earlier session is not performed, but
-    // shown again.
+    // longer than a session lasts, and a form of an earlier session is shown again instead of performed.
     recall: async () => undefined,
     prepare: () => async (tx) => {
       const changed = await perform(tx)
@@ -165,8 +162,8 @@ function enteredOf(fields: Fields) {
 }
 
 /**
- * Renders the idempotency key of a form that performs an action. A new form gets a key of its own. A form that is shown
- * again keeps its key, because the action may have been performed already, before the user logged in again.
+ * A form that is shown again keeps its idempotency key, because the action may have been performed already, before the
+ * user logged in again.
  */
 export function renderIdempotencyKey(entered: Fields): Html {
   return renderHidden(IDEMPOTENCY_KEY_FIELD, entered.text(IDEMPOTENCY_KEY_FIELD) || randomUUID())

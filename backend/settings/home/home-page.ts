@@ -1,4 +1,3 @@
-/** The page Home: what needs attention, amounts owed, the next reminders, and the latest payments and messages. */
 import { isReadOnly } from '../../accounts/accounts.ts'
 import { addDays } from '../../calendar/calendar.ts'
 import { calendarDateFormat } from '../../calendar/date-formats.ts'
@@ -199,7 +198,6 @@ const AGE_WORDS: Readonly<Record<(typeof AGES)[number]['name'], string>> = {
   days_over_90: 'Over 90 days',
 }
 
-/** The table contains the numbers; the bars beside them compare the amounts. */
 function renderAges({ currency, ages }: DueByAge, today: string): Html {
   const largest = Math.max(...ages.map(({ amount }) => amount), 1)
   return html`<table class="ages"><caption class="unseen">Owed in ${currency} by days past due</caption>

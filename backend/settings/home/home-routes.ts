@@ -1,4 +1,3 @@
-/** The route of Home, the first page after login. */
 import { updateAccountTotals } from '../../debtors/ledger-totals.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { renderHome } from './home-page.ts'
@@ -9,7 +8,7 @@ export const homePages: readonly SessionPage[] = [
     method: 'GET',
     path: '/settings',
     async handle({ session, now }, { database }) {
-      // A worker updates the totals every few seconds. Without this call, the page might not show the latest changes.
+      // The page reads totals, which a worker would update only after a delay.
       await updateAccountTotals(database, session.account.id)
       const overview = await readOverview(database.read, session, now)
       return { json: represent(overview), page: (frame) => renderHome(frame, overview) }

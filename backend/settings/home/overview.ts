@@ -25,12 +25,10 @@ import { readCustomerNames } from '../shell/row-customers.ts'
 const SHOWN_MAX = 5
 /** How many currencies Home shows in detail, with the largest debtors. For all others, it lists only the totals. */
 export const DETAILED_CURRENCIES_MAX = 3
-/** For how many days Home shows the upcoming reminders. */
 const DAYS = 7
 /** The largest number of invoices whose next reminder Home reads to count the customers who will be reminded. */
 export const UPCOMING_INVOICES_MAX = 400
 const UNREACHABLE_MAX = 1000
-/** The largest number of busy keys that Home lists. */
 const BUSY_KEYS_MAX = 10
 
 export interface LargestDebtor {
@@ -52,12 +50,7 @@ export interface Overview {
   readonly largestDebtors: ReadonlyMap<string, readonly LargestDebtor[]>
   /** How many customers will be reminded on each of the next days. */
   readonly reminders: UpcomingDays
-  /**
-   * Totals of invoices that were past due when they were created, and about which no reminder is sent until a person
-   * resumes chasing. If there are many, only some of them are counted.
-   */
   readonly oldInvoices: OldInvoices
-  /** The number of reminders that wait for approval. */
   readonly approvalsWaiting: number
   /** Currencies in which reminders demand money without saying how to pay. */
   readonly currenciesWithoutPaymentDetails: readonly string[]
@@ -72,7 +65,7 @@ export interface Overview {
   readonly messages: readonly MessageRow[]
   /** The names of the customers of `payments` and `messages`, by id. */
   readonly names: ReadonlyMap<string, string>
-  /** While the account has no customer, Home shows the steps to get started, of which the first is to issue a key. */
+  /** While the account has no customer, Home shows the steps to get started. */
   readonly steps: { readonly hasKey: boolean; readonly hasCustomer: boolean }
 }
 

@@ -1,4 +1,3 @@
-/** Reads the file and the options of an import from a form or a JSON body. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { FIELD_NAMES, type FieldName } from '../../import/columns.ts'
 import { readHeaders } from '../../import/csv-records.ts'
@@ -20,7 +19,7 @@ export const DATE_FORMATS = [
 
 /**
  * What a request does, by its field `step`. `preview` compares the file with the stored records and records nothing.
- * `edit` shows the form again. `record` performs one step of the import (`import-step.ts`), which takes a few seconds.
+ * `edit` shows the form again. `record` performs one step of the import (`import-step.ts`).
  */
 export const STEPS = ['preview', 'record', 'edit'] as const
 export type Step = (typeof STEPS)[number]

@@ -1,4 +1,3 @@
-/** The pages of an import: the form, the comparison before anything is recorded, and the report. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { FIELD_NAMES, type FieldName, REQUIRED_FIELDS } from '../../import/columns.ts'
@@ -23,7 +22,7 @@ import type { ComparedFile, RejectedRecord, StepResult } from './import-step.ts'
 const PATH = '/settings/import'
 const SECTION = '/settings/customers'
 
-/** How many rows each list shows at most. The page states only the number of the others. */
+/** How many rows each list shows at most. */
 const SHOWN_MAX = 50
 
 const FIELD_WORDS: Readonly<Record<FieldName, string>> = {
@@ -166,7 +165,7 @@ interface Report {
   readonly result: StepResult
   /** The number of records that earlier steps of this import created or changed. */
   readonly recordedBefore: number
-  /** The account's invoices that are not chased because they were past due when created. Counted after this step. */
+  /** The account's old invoices after this step. */
   readonly oldInvoices: OldInvoices
 }
 

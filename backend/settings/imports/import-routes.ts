@@ -1,7 +1,3 @@
-/**
- * The routes that import a CSV file. They check the file, compare it with the account's records, record the missing
- * records in several steps, and report the result of each step.
- */
 import joi, { type ArraySchema } from 'joi'
 import { createId } from '../../../shared/contract/id.ts'
 import { getAccount } from '../../accounts/accounts.ts'

@@ -37,7 +37,7 @@ const REJECTED_MAX = 100
  */
 const REJECTED_TEXT_MAX = 200
 
-/** `record` and `detail` are cut after `REJECTED_TEXT_MAX` UTF-16 code units. */
+/** `record` and `detail` are cut after `REJECTED_TEXT_MAX`. */
 export interface RejectedRecord {
   /** How people find the record in the file, e.g. `Customer C-7` or `Line 7, invoice 2026-114`. */
   readonly record: string
@@ -85,11 +85,10 @@ interface StepOptions {
   readonly database: Database
   readonly ledger: Ledger
   readonly fileName: string
-  /** The id of the import. The first step that has something to record creates the import with this id. */
+  /** The first step that has something to record creates the import with this id. */
   readonly importId: string
   readonly importContext: ImportContext
   readonly correctsRecords: boolean
-  /** The records that earlier steps have rejected. */
   readonly rejectedBefore: readonly RejectedRecord[]
   readonly clock: () => Date
 }
@@ -144,7 +143,7 @@ type Kind = keyof StepResult['recorded']
 
 interface RecordToProcess {
   readonly kind: Kind
-  /** Is also counted: it is given if a new invoice is recorded together with its payment. */
+  /** Also counted. Set if a new invoice is recorded together with its payment. */
   readonly alsoKind?: Kind
   readonly name: string
   /** The fields of the file that the record consists of. */
@@ -152,10 +151,9 @@ interface RecordToProcess {
 }
 
 /**
- * Returns a step, whose function `run` processes one record in its own transaction. When the time of the step is over
- * or `REJECTED_MAX` records were rejected, `run` processes no more records. A record that an earlier step has rejected
- * is not tried again: otherwise, the rejected records could take up the time of every step, and the import would never
- * end.
+ * Returns a step. Its function `run` processes one record in its own transaction, unless the step is over. A record
+ * that an earlier step has rejected is not tried again: otherwise, rejected records could take up the time of every
+ * step, and the import would never end.
  */
 function createStep(options: StepOptions) {
   const { database, ledger, clock, importId, importContext, rejectedBefore } = options

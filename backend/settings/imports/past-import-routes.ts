@@ -1,6 +1,6 @@
 /**
- * The routes of past imports: the list, one import, and the action that takes an import back. One request takes back as
- * many records as its time allows; if records remain, the script of the page sends the next request.
+ * The routes of past imports. One request takes back as many records of an import as its time allows; if records
+ * remain, the script of the page sends the next request.
  */
 import type { Database } from '../../database/database.ts'
 import type { ImportRow, Reader } from '../../database/tables.ts'
@@ -90,8 +90,8 @@ async function handleTakeBack(request: SessionRequest, deps: SettingsDeps) {
 }
 
 /**
- * Takes records back until the time of the request is used up. The next request continues with the remaining records.
- * Each group of records, which the plan calls a step, is taken back in one transaction.
+ * Takes back each group of records, which the plan calls a step, in one transaction, until the time of the request is
+ * used up.
  */
 async function takeBackRecords(
   { actionContext }: SessionRequest,

@@ -1,4 +1,3 @@
-/** The pages of past imports: the list, and one import with the effects of taking it back. */
 import { type Html, html } from '../../html/html.ts'
 import type { CountedImport, ImportCounts, ImportRecordKind } from '../../import/imports.ts'
 import {
@@ -15,20 +14,17 @@ import { exactTime, plural } from '../shell/words.ts'
 export const IMPORTS_PATH = '/settings/imports'
 const SECTION = '/settings/customers'
 
-/**
- * The maximum number of kept records (records that cannot be taken back) that the page lists for each reason. Further
- * records are only counted.
- */
+/** The maximum number of kept records (records that cannot be taken back) that the page lists for each reason. */
 const KEPT_SHOWN_MAX = 50
 
 /**
- * The kinds of records that an import creates, and that can be taken back. An import may also correct records that
- * existed before; these corrections cannot be taken back.
+ * The kinds of records that can be taken back. Corrections of records that existed before the import cannot be taken
+ * back.
  */
 const CREATED_KINDS = ['customer', 'invoice', 'payment'] as const
 
 interface ImportsView {
-  /** The `limit` in the URL, which the link to the next page repeats. */
+  /** The parameter `limit` of the URL. */
   readonly limit: string | undefined
   readonly next: string | null
   readonly timezone: string
@@ -97,15 +93,14 @@ export interface TakeBackView {
   readonly isAdmin: boolean
   /**
    * Present on the page after a request that takes records back. `done` is the number of records that this and the
-   * earlier requests took back. `isComplete` is false if records remain for another request, because each request has
-   * only a limited time.
+   * earlier requests took back. `isComplete` is false if records remain for another request.
    */
   readonly progress?: { readonly done: number; readonly isComplete: boolean }
 }
 
 /**
  * If records remain for another request, the form has the attribute `data-continue`: the page's script then submits it
- * immediately, so that no further click is needed.
+ * immediately.
  */
 export function renderImport(frame: Frame, view: TakeBackView): Html {
   const { row, plan, timezone, isAdmin, progress } = view

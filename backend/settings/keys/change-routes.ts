@@ -1,4 +1,3 @@
-/** The routes that change a key's name, expiry and allowed addresses, and that rotate a key. */
 import {
   changeApiKey,
   GRACE_PERIODS_MS,

@@ -1,4 +1,3 @@
-/** The form that changes the name, the expiry and the allowed addresses of a key. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -22,9 +21,7 @@ export interface EditView extends ExpiryAndAddresses {
   readonly row: ApiKeyRow
   /** The name that was entered, or the stored name if the form is shown for the first time. */
   readonly name: string
-  /**
-   * The stored values when the form is rendered. A field that is submitted with its stored value counts as not sent.
-   */
+  /** The stored values when the form is rendered, see `INITIAL_VALUES`. */
   readonly stored: InitialValues
 }
 

@@ -1,4 +1,3 @@
-/** The form that issues an API key. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { Scope } from '../../accounts/scopes.ts'
 import { attribute, type Html, html } from '../../html/html.ts'

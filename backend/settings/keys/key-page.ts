@@ -1,5 +1,3 @@
-/** The page of a key: its properties and its use. */
-
 import { keyStatus, readAllowedAddresses } from '../../api-keys/key-status.ts'
 import { dateFormats } from '../../calendar/date-formats.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
@@ -95,7 +93,7 @@ function renderWindow({ used, limit, resets_at }: WindowView, timezone: string):
 ${used >= limit ? html`<span class="badge late">Limit reached</span>` : used >= limit * USED_LOW && html`<span class="badge warning">Near the limit</span>`}`
 }
 
-/** Renders the calls since the current UTC hour began. The page shows them until a gateway reports the key's window. */
+/** Until a gateway reports the key's window, the page shows the calls since the current UTC hour began. */
 function renderClockHour({ rate_limit }: ApiKeyRow, bar: UsageBar, timezone: string): Html {
   return html`${callsOf(bar).toLocaleString('en')} <span class="hint">since ${clockTime(bar.at, timezone)}.
 At most ${rate_limit.toLocaleString('en')} per hour. The hour starts with the key’s first call.</span>`
@@ -163,7 +161,6 @@ function renderUsageTable(
 const ERRORS_LOW = 5
 const ERRORS_HIGH = 25
 
-/** Renders a row for each operation, with the share of its calls that were rejected or failed. */
 function renderOperations(operations: readonly OperationCalls[]): Html {
   return html`<section class="card" aria-labelledby="operations-title"><h2 id="operations-title">Operations, the last 24 hours</h2>
 <table class="plain"><caption class="unseen">Calls by operation, the most frequent first</caption>
@@ -176,7 +173,6 @@ function renderOperations(operations: readonly OperationCalls[]): Html {
   })}</tbody></table></section>`
 }
 
-/** Renders the most frequent errors of the key. Each error links to its description in the documentation. */
 function renderErrors(errors: readonly TopError[]): Html {
   return html`<section class="card" aria-labelledby="errors-title"><h2 id="errors-title">Errors, the last 30 days</h2>
 <table class="plain"><caption class="unseen">The most frequent errors</caption>

@@ -1,4 +1,3 @@
-/** The database queries that several pages of keys share. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { findApiKey } from '../../api-keys/key-list.ts'
 import { ConstraintViolation } from '../../database/constraint-violation.ts'
@@ -15,8 +14,8 @@ export async function getKey(reader: Reader, { account }: Session, id: string): 
 
 /**
  * Records that the form with the id `submission` has issued the key in `row`. Throws `key_already_issued` if the form
- * was already submitted, e.g. because of a double click or a reload. Does nothing for a request without a `submission`,
- * such as the request of a script.
+ * was already submitted, e.g. because of a double click or a reload. Does nothing if a request, such as that of a
+ * script, has no `submission`.
  */
 export async function recordSubmission(
   tx: Transaction,

@@ -1,4 +1,3 @@
-/** Represents an API key as JSON, and renders its status and its scopes. */
 import { effectiveScopes, readScopes, SCOPES, type Scope } from '../../accounts/scopes.ts'
 import {
   isUnused,
@@ -47,7 +46,6 @@ export function allowedScopes(scopeAllowance: string | null): readonly Scope[] {
   return scopeAllowance === null ? SCOPES : readScopes(scopeAllowance)
 }
 
-/** Renders the status with its dates, and says if the key has been unused for a long time. */
 export function renderStatus(row: ApiKeyRow, { now, timezone }: TimeContext): Html {
   const time = (at: string) => html`<time datetime="${at}">${exactTime(at, timezone)}</time>`
   switch (keyStatus(row, now)) {
@@ -63,10 +61,7 @@ export function renderStatus(row: ApiKeyRow, { now, timezone }: TimeContext): Ht
   }
 }
 
-/**
- * Renders the scopes of the key in plain words. Scopes that the account currently does not allow are struck
- * out.
- */
+/** Scopes that the account currently does not allow are struck out. */
 export function renderScopes(row: ApiKeyRow, scopeAllowance: string | null): Html {
   const granted = readScopes(row.granted_scopes)
   const effective = effectiveScopes(granted, scopeAllowance)

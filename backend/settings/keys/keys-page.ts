@@ -24,7 +24,7 @@ export interface KeysPage {
 }
 
 interface KeysView extends KeysPage {
-  /** The `limit` in the URL, which the link to the next page repeats. */
+  /** The parameter `limit` of the URL. */
   readonly limit: string | undefined
   readonly endpoints: readonly EndpointWithAttempts[]
   readonly session: Session
@@ -129,9 +129,8 @@ data-warning="${revocationWarning(row, now)}">Revoke<span class="unseen"> ${row.
 }
 
 /**
- * Says when the key was last used, and what a revocation causes. Each backend buffers the last uses of keys for a few
- * seconds. This backend stores its buffered uses before it renders the page, but a key without a stored use may have
- * been used through another backend in the last few seconds.
+ * Each backend buffers the last uses of keys for a few seconds. This backend stores its buffered uses before it renders
+ * the page; uses that other backends buffer may be missing.
  */
 export function revocationWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null

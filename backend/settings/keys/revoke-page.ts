@@ -1,7 +1,4 @@
-/**
- * The page that asks for confirmation before a key is revoked. The page of a key links to it. The list of keys links to
- * it too, but opens a dialog instead if scripts run.
- */
+/** If scripts run, the list of keys opens a dialog instead of this page. */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'

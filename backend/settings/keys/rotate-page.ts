@@ -1,4 +1,3 @@
-/** The form that rotates a key: the name and the expiry of the new key, and the grace period of the old key. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { GracePeriod } from '../../api-keys/key-changes.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'

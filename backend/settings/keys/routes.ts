@@ -1,7 +1,4 @@
-/**
- * The routes of API keys: list keys, issue a key and show its secret once, show a key, revoke a key, and change the
- * account-wide permissions.
- */
+/** The routes of API keys, and of the account-wide permissions. */
 import { setScopeAllowance } from '../../accounts/accounts.ts'
 import { parseScopes, SCOPES } from '../../accounts/scopes.ts'
 import { issueApiKey, listApiKeys, revokeApiKey } from '../../api-keys/api-keys.ts'
@@ -115,8 +112,7 @@ export const keyPages: readonly SessionPage[] = [
       }
       const { row, secret } = await request.performAction('key_issued', async (tx) => {
         const issued = await issueApiKey(tx, input, peppers, actionContext)
-        // These functions throw if the form was already sent, or if another active key has the same name and the user
-        // has not confirmed this. The new key is then rolled back.
+        // If one of these functions throws, the new key is rolled back.
         await recordSubmission(tx, request, issued.row)
         if (!request.wantsJson) await rejectUnconfirmedName(tx, request, issued.row)
         return issued
@@ -273,7 +269,6 @@ export const scopeAllowancePages: readonly SessionPage[] = [
   },
 ]
 
-/** Reads the first pages of active and ended keys, or one page of the requested status. */
 async function readKeys(
   reader: Reader,
   { accountId, requested, now }: { accountId: string; requested: KeyFilter | undefined; now: Date },

@@ -89,7 +89,6 @@ interface ScopeLossesView {
   readonly now: Date
 }
 
-/** The page that asks for confirmation before active keys lose scopes. It lists these keys with their last use. */
 export function renderScopeLosses(
   frame: Frame,
   { session, scopes, losses, now }: ScopeLossesView,

@@ -1,6 +1,5 @@
 /**
- * Streams a list as CSV. The rows are read in several queries, each like the query for one page of the HTML list. The
- * audit log records each download, because the file can contain the data of all customers.
+ * Streams a list as CSV. The audit log records each download, because the file can contain the data of all customers.
  */
 import { Readable } from 'node:stream'
 import { recordAudit } from '../../accounts/audit.ts'
@@ -23,7 +22,7 @@ export type ReadRows = (
 
 interface CsvList {
   readonly name: 'customers' | 'invoices' | 'payments'
-  /** The current date in the account's time zone. It is part of the file's name. */
+  /** The current date in the account's time zone, for the file's name. */
   readonly today: string
   readonly head: readonly string[]
 }

@@ -54,7 +54,7 @@ export const customerListPages: readonly SessionPage[] = [
     method: 'GET',
     path: PATH,
     async handle(request, deps) {
-      // The page uses stored totals. A worker updates these with a delay, so this call updates them first.
+      // The list reads totals, which a worker would update only after a delay.
       await updateAccountTotals(deps.database, request.session.account.id)
       const view = await readList(request, deps)
       const { rows, balances, next } = view
@@ -218,8 +218,8 @@ function renderTotals(due: readonly DueByAge[], archived: readonly DueByAge[]): 
         return { currency, count, amount: total.amount - omitted.amount }
       })
       .filter(({ count }) => count > 0)
-  // A total links to the list of the invoices that it counts. This list also contains the invoices of archived
-  // customers. If there are such invoices, the list differs from the total, which then has no link.
+  // The list of invoices contains those of archived customers, which the totals omit. If there are such invoices, the
+  // totals have no link to the list.
   const pathOf = (kind: 'outstanding' | 'overdue', view: 'unpaid' | 'overdue') =>
     archived.some(({ [kind]: { invoices } }) => invoices > 0)
       ? undefined

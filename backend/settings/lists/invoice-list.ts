@@ -127,8 +127,8 @@ interface ParsedQuery {
 }
 
 /**
- * Throws `Problem` 400. By default, JSON contains all invoices, as before views existed: scripts may still expect this.
- * By default, the page shows unpaid invoices or, if the query has a customer or a number, invoices of every status.
+ * Throws `Problem` 400. By default, JSON contains all invoices, because scripts may expect this. The page shows unpaid
+ * invoices or, if the query has a customer or a number, invoices of every status.
  */
 function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
   const list = parseListQuery(query, PARAMETERS)
@@ -183,7 +183,7 @@ async function readList(
   const today = todayIn(timezone, now)
   const { cursor: after, limit } = list
   const found = await searchInvoices(read, accountId, search, today, { after, limit })
-  // The summary of the page uses stored totals, which lag behind the invoices until this call updates them.
+  // The summary of the page reads totals, which a worker would update only after a delay.
   if (!wantsJson) await updateAccountTotals(database, accountId)
   const summary = wantsJson ? html`` : await summarize(database, accountId, search, today)
   const { debtorId } = search
@@ -197,10 +197,6 @@ async function readList(
   return { ...parsed, ...found, summary, customers, blockReasons, today, now, timezone }
 }
 
-/**
- * For the views of unpaid and of overdue invoices, uses the stored totals, unless a filter other than the currency
- * is set. In all other cases, counts up to `COUNTED_MAX` invoices.
- */
 async function summarize(
   { read }: SettingsDeps['database'],
   accountId: string,
@@ -304,9 +300,8 @@ ${renderAmountFields(filters)}
 }
 
 /**
- * The header “Due on” links to the list sorted by due date or, if the list already has this order, to the reverse
- * order. It has no link if sorting the list like this would be slow (`sortsOf`). With the filter `number`, the list is
- * sorted by number, so the header has no link and no arrow.
+ * The header “Due on” has no link if sorting the list by due date would be slow (`sortsOf`). With the filter `number`,
+ * the list is sorted by number, so the header has no link and no arrow.
  */
 function renderDueHeader({ search, filters }: ListView): Html {
   const sorts = sortsOf(search)

@@ -56,7 +56,7 @@ export function renderSummary(
   return html`<p class="summary">${path === undefined ? words : html`<a href="${path}">${words}</a>`}${sums.map((sum) => html` · <strong>${renderMoney(sum.amount, sum.currency)}</strong>`)}</p>`
 }
 
-/** Renders one of the links above a list, each of which opens a view of it, e.g. overdue invoices. */
+/** Renders a link above a list to one of its views, e.g. overdue invoices. */
 export function renderViewLink(
   path: string,
   filters: Filters,

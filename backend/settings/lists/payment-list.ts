@@ -1,6 +1,6 @@
 /**
- * The list of payments, with filters by customer, invoice, reference, amount, date and status. The payment that was
- * recorded last comes first. With a filter by reference, the list is sorted by reference instead.
+ * The list of payments. The payment that was recorded last comes first; with a filter by reference, the list is sorted
+ * by reference instead.
  */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, PaymentRow } from '../../database/tables.ts'

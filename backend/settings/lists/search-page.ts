@@ -55,8 +55,8 @@ export const searchPages: readonly SessionPage[] = [
       const { id: accountId, timezone } = session.account
       const text = (parseListQuery(query, ['q']).value('q') ?? '').trim()
       const today = todayIn(timezone, now)
-      // A worker updates the search terms and due dates of customers a few seconds after each change. Here, up to one
-      // batch of the latest changes is processed immediately, so that the search finds these changes too.
+      // A worker updates the search terms and due dates of customers a few seconds after each change. This call
+      // processes up to one batch of the latest changes immediately, so that the search finds them.
       await updateAccountTotals(database, accountId)
       const found = text === '' ? NOTHING : await find(database.read, accountId, text, today)
       const names = await readCustomerNames(database.read, accountId, [

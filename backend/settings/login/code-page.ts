@@ -1,7 +1,4 @@
-/**
- * The page for the second step of the login: the person enters a code from the authenticator app or a recovery code, or
- * uses a passkey.
- */
+/** The page for the second step of the login. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { UserRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'

@@ -1,6 +1,6 @@
 /**
- * The second step of the login, with a code of an authenticator app or a recovery code. The page also offers the
- * login with a passkey, whose route is in `passkey-login-routes.ts`.
+ * The second step of the login, with a code. `passkey-login-routes.ts` has the login with a passkey, which the same
+ * page offers.
  */
 import { completeLogin } from '../../sessions/login.ts'
 import { findPendingUser } from '../../sessions/sessions.ts'
@@ -8,10 +8,7 @@ import type { PublicPage } from '../shell/page-request.ts'
 import { CODE_PATH, findFactors, renderCodePage } from './code-page.ts'
 import { respondToLogin } from './login-routes.ts'
 
-/**
- * Renders the page again after a code or a passkey was rejected. Resolves with undefined if the first step (the
- * password) is no longer valid. An error page is then shown.
- */
+/** Resolves with undefined, so that an error page is shown, if the first step (the password) is no longer valid. */
 export const rerenderCodePage: NonNullable<PublicPage['rerender']> = async (
   { sessionToken, now },
   problem,

@@ -53,8 +53,8 @@ export const invitationPages: readonly PublicPage[] = [
         const actor = actorOf({ id: '', email }, address)
         const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
         await uncountGuess(tx, guess, now)
-        // The new cookie replaces the cookie of the session that the browser had before. That session ends, as it does
-        // at a login, because no browser has its token any more.
+        // The new cookie replaces the cookie of the browser's previous session. That session ends, because no browser
+        // has its token any more.
         await endPreviousSession(tx, previousSessionOf(request))
         return {
           token: await startSession(tx, user, { address, userAgent }, now),

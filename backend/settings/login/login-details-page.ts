@@ -1,4 +1,3 @@
-/** The page of the user's own login: password, two-factor authentication, notices and sessions. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import { browserName } from '../../sessions/browser-name.ts'

@@ -1,4 +1,3 @@
-/** The login form. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'

@@ -1,4 +1,3 @@
-/** The routes that log a user in and out, show the user's login, and change the password. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { changePassword } from '../../sessions/change-password.ts'
@@ -31,7 +30,6 @@ function loginPathAfter(name: (typeof LOGGED_OUT)[number]): string {
   return `${LOGIN}?after=${name}`
 }
 
-/** Shows the login form. If the user is already logged in, redirects to Home instead. */
 async function showLogin(request: PageRequest, { relyingParty }: SettingsDeps): Promise<Response> {
   if (request.session !== undefined) return { location: HOME, json: { location: HOME } }
   const flash = LOGGED_OUT.find((name) => name === request.query.get('after')) ?? null

@@ -1,7 +1,3 @@
-/**
- * The page about the notices that a user receives by mail. Admins choose some of them. Members choose none, and see
- * only those about their own login.
- */
 import { type Html, html } from '../../html/html.ts'
 import {
   OPTIONAL_NOTICES,

@@ -1,4 +1,3 @@
-/** The routes of the page on which an Admin chooses which notices to receive by mail. */
 import {
   OPTIONAL_NOTICES,
   type OptionalNotice,

@@ -7,7 +7,6 @@ import type { RelyingParty } from '../../sessions/relying-party.ts'
 import { renderCommonHiddenFields } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 
-/** The form that logs in with a passkey. */
 export function renderPasskeyLogin(frame: Frame, party: RelyingParty, path: string): Html {
   return html`<form method="post" action="${path}" class="stack" data-passkey="get" data-challenge="${path}/challenge" data-host="${party.id}" hidden>
 ${renderCommonHiddenFields(frame)}
@@ -18,10 +17,7 @@ ${renderCommonHiddenFields(frame)}
 ${renderPasskeyUnavailable(party)}`
 }
 
-/**
- * The two reasons for which passkeys cannot be used. Both are hidden; the script shows the applicable one instead of
- * the form.
- */
+/** Both texts are hidden; the script shows the applicable one instead of the form. */
 export function renderPasskeyUnavailable({ origin }: RelyingParty): Html {
   return html`<p class="hint" data-passkey-unavailable="browser" hidden>This browser does not support passkeys, or is too old for them.</p>
 <p class="hint" data-passkey-unavailable="address" hidden>Passkeys work at another address of this service: <a href="${origin}/settings">${origin}</a></p>`

@@ -1,4 +1,3 @@
-/** The list of the user's passkeys, and the pages that add, rename and remove a passkey. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { PasskeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -19,7 +18,6 @@ import { renderPasskeyUnavailable } from './passkey-form.ts'
 const SECTION = '/settings/login-details'
 const BACK = { path: '/settings/two-factor', name: 'Two-factor authentication' }
 
-/** The section about passkeys on the page of two-factor authentication. */
 export function renderPasskeys(
   passkeys: readonly PasskeyRow[],
   party: RelyingParty | undefined,

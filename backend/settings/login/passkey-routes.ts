@@ -1,4 +1,3 @@
-/** The routes of the user's passkeys. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import type { PasskeyRow } from '../../database/tables.ts'
 import { setFlash } from '../../sessions/flash.ts'
@@ -67,8 +66,8 @@ export const passkeyPages: readonly SessionPage[] = [
     expected: { texts: ['name'] },
     async handle({ session, fields, now }, deps) {
       const { database } = deps
-      // An invalid name is rejected before the device creates the passkey. If only the route that adds the passkey
-      // rejected the name, the passkey would exist on the device, but not in the account.
+      // Rejects an invalid name before the device creates the passkey. Otherwise, the passkey would exist on the
+      // device, but not in the account.
       checkPasskeyName(fields.text('name'))
       const existing = await listPasskeys(database.read, session.user.id)
       const options = await creationOptions(requireRelyingParty(deps), session.user, existing)

@@ -1,4 +1,3 @@
-/** The pages of two-factor authentication: overview, setup of the app, and recovery codes, which are shown once. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { PasskeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'

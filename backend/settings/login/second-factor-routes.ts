@@ -1,6 +1,6 @@
 /**
- * The routes of the user's second factor (an authenticator app, and recovery codes), and of the account's policy:
- * whether Admins need a second factor. `passkey-routes.ts` has the routes of passkeys.
+ * The routes of the authenticator app and the recovery codes, and of the account's policy whether Admins need a second
+ * factor.
  */
 import { setSecondFactorPolicy } from '../../accounts/accounts.ts'
 import { listPasskeys } from '../../sessions/passkeys.ts'

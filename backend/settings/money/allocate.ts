@@ -1,4 +1,3 @@
-/** The form that allocates a payment's money on account to invoices. */
 import { randomUUID } from 'node:crypto'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { todayIn } from '../../calendar/calendar.ts'
@@ -37,7 +36,6 @@ import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/payments'
 
-/** A payment, and the other data that its form and its preview show. */
 interface LoadedPayment extends PreviewContext {
   readonly payment: PaymentRow
   /** The ids of the invoices to which part of the payment is already allocated. */

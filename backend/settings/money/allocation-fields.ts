@@ -1,4 +1,3 @@
-/** The table of open invoices, with a field for the amount that is allocated to each invoice. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { InvoiceRowWithOptionalLines, Reader } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'

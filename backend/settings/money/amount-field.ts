@@ -1,4 +1,3 @@
-/** Parses and formats the amounts in form fields. */
 import { AMOUNT_MAX, currencyExponent } from '../../money/money.ts'
 
 const GROUPED = /^[1-9]\d{0,2}(?:[, '’\u{a0}\u{202f}]\d{3})+(?:\.\d*)?$/u

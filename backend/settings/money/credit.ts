@@ -1,4 +1,3 @@
-/** The form that credits an invoice in part or in full. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { checkReason } from '../../accounts/reason.ts'
 import { todayIn } from '../../calendar/calendar.ts'
@@ -92,10 +91,7 @@ function parseCredit({ invoice }: LoadedInvoice, fields: Fields): Credit {
   return { amount, reason: checkReason(fields.text('reason')) }
 }
 
-/**
- * Returns the amount in minor units. If the text is invalid, returns the end of a sentence that begins with "The
- * amount".
- */
+/** Like `readAmountText`, but for an amount in JSON, which is in minor units. */
 function parseJsonAmount(text: string): number | string {
   const amount = check(amountRule, text === '' ? undefined : Number(text))
   return amount instanceof Rejection ? amount.detail : amount

@@ -76,7 +76,7 @@ interface Snapshot {
 
 /**
  * Reads the open invoices and the invoices `invoiceIds`, the messages that wait or are being sent, and the balances. If
- * `before` is given, also reads the invoices of `before`, and reads exactly the messages of `before`, whatever their
+ * `before` is given, also reads the invoices of `before`, and reads only the messages of `before`, whatever their
  * status is now.
  */
 async function readSnapshot(

@@ -1,6 +1,6 @@
 /**
- * Actions on money in Settings: a form, a preview, and the action itself. Each is a separate request, and works
- * without JavaScript. The preview contains an idempotency key, so that a double click performs the action only once.
+ * Actions on money in Settings: a form, a preview, and the action itself. Each is a separate request, and works without
+ * JavaScript.
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { Reader, Transaction } from '../../database/tables.ts'
@@ -20,23 +20,17 @@ import { type Effects, type PreviewContext, previewEffects, representEffects } f
  */
 export interface MoneyAction<Loaded extends PreviewContext, Input, Done> {
   readonly paths: MoneyActionPaths
-  /**
-   * The name of the operation, which is stored with the idempotency key. It must never change: otherwise a request
-   * that is repeated after an upgrade of the service would be performed twice.
-   */
+  /** As in `OnceOptions`. It must never change. */
   readonly operation: string
-  /** The message of the error page that Members receive. */
   readonly adminsOnly: string
   readonly flash: FlashName
-  /** Returns the request that undoes the action; if there is none, the page that follows offers no Undo. */
+  /** Returns the request that undoes the action, if there is one. */
   readonly undo?: (loaded: Loaded, done: Done, input: Input) => Undo | undefined
   /** Whether the action creates a record, so that the response has the status 201. */
   readonly isCreation?: boolean
-  /** The fields of the form. */
   readonly expected: ExpectedFields
   /** Throws `not_found`, and problems of the record's state such as `payment_already_reversed`. */
   load(reader: Reader, request: SessionRequest): Promise<Loaded>
-  /** The initial values of the form. */
   defaults(loaded: Loaded): Readonly<Record<string, string | readonly string[]>>
   renderForm(frame: Frame, loaded: Loaded, entered: Fields, problem: Problem | undefined): Html
   /** Throws `validation_failed`. */
@@ -122,7 +116,6 @@ export function moneyActionPages<Loaded extends PreviewContext, Input, Done>(
         rejectIfReadOnly(request.session)
         const loaded = await action.load(database.read, request)
         const input = action.parse(loaded, request.fields)
-        // The preview performs the action in a transaction that is rolled back.
         const effects = await previewEffects(database, loaded, (tx) =>
           action.perform(tx, request, loaded, input),
         )

@@ -1,6 +1,4 @@
-/**
- * The page on which the user selects the customer for a form. The page of a customer links directly to the form.
- */
+/** The page on which the user selects the customer for a form. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { Database } from '../../database/database.ts'
 import { readBalances } from '../../debtors/balances.ts'

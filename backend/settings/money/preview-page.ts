@@ -1,7 +1,3 @@
-/**
- * The preview of an action on money, which is shown before the action is performed. It is a page with a form, and
- * works without JavaScript.
- */
 import { type Html, html } from '../../html/html.ts'
 import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
 import { dateWords, nextReminderText, renderMoney } from '../shell/ledger-words.ts'
@@ -9,7 +5,7 @@ import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
 import type { ChangedInvoice, Effects } from './effects.ts'
 
-/** How many invoices are listed at most. The page states only the number of the others. */
+/** How many invoices are listed at most. */
 const SHOWN_MAX = 40
 
 export interface PreviewPage {
@@ -22,11 +18,9 @@ export interface PreviewPage {
   readonly warning?: Html | undefined
   readonly effects: Effects
   readonly timezone: string
-  /** The path to which the form is sent to perform the action. */
   readonly action: string
   /** The path that shows the form again with the entered values. */
   readonly editAction: string
-  /** The label of the button that performs the action. */
   readonly button: string
   /** The entered values and an idempotency key, as hidden fields. */
   readonly hidden: Html

@@ -1,4 +1,3 @@
-/** The data that the form for recording a payment shows, and the values of its field `put_to`. */
 import type {
   DebtorRow,
   InvoiceRow,
@@ -13,7 +12,6 @@ export type AllocationMode = (typeof ALLOCATION_MODES)[number]
 
 export interface LoadedDebtor extends PreviewContext {
   readonly debtor: DebtorRow
-  /** The currency of the payment. */
   readonly currency: string
   /** The currencies in which the debtor owes something. */
   readonly currencies: readonly string[]

@@ -1,4 +1,3 @@
-/** The pages that record a payment: the form, and the preview. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { NewPayment } from '../../payments/payments.ts'
@@ -107,7 +106,6 @@ function renderCurrencyLinks({
   )}</nav>`
 }
 
-/** The field `put_to` contains the allocation mode. */
 function renderAllocation(
   { invoices }: LoadedDebtor,
   entered: Fields,

@@ -1,4 +1,3 @@
-/** The form with which an Admin records a payment. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, InvoiceRowWithOptionalLines, Reader } from '../../database/tables.ts'
 import { readBalances } from '../../debtors/balances.ts'
@@ -109,7 +108,6 @@ async function loadDebtor(reader: Reader, request: SessionRequest): Promise<Load
   const balances = (await readBalances(reader, accountId, [debtorId], today)).get(debtorId) ?? []
   const currencies = balances.filter((row) => row.outstanding > 0).map((row) => row.currency)
   const sentCurrency = sentValue('currency')
-  // If the form is not for one invoice and the customer owes nothing, the user can change this currency in the form.
   const currency =
     invoice?.currency ?? parseCurrency(sentCurrency) ?? currencies[0] ?? debtor.currency ?? 'EUR'
   const recent = await reader
@@ -146,7 +144,6 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
   }
   const text = fields.text('amount')
   // JSON contains the amount in minor units, e.g. 12500. A form contains the text that a person entered, e.g. 125.00.
-  // If this text is invalid, `readAmountText` returns the end of the sentence that says why.
   const amountOrFault = fields.isJson && text !== '' ? Number(text) : readAmountText(text, currency)
   if (typeof amountOrFault === 'string') {
     rejectField('amount', text.trim() === '' ? 'Enter the amount.' : `The amount ${amountOrFault}.`)
@@ -191,9 +188,8 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
 }
 
 /**
- * If `put_to` is omitted, which only scripts can do, the payment is allocated to the invoices in `allocations`, if any.
- * The account's setting `apply_credit` then decides about the rest of the payment, even if this function returns
- * `on_account`, because `keepsRestOnAccount` is false.
+ * Without `put_to`, which only scripts can omit, `on_account` leaves the allocation to the account's setting
+ * `apply_credit` (see `keepsRestOnAccount`).
  */
 function allocationModeOf(fields: Fields): AllocationMode {
   const text = fields.text('put_to')

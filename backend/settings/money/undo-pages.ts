@@ -35,9 +35,8 @@ const PATH = '/settings/payments'
 interface PaymentAction {
   /** The last segment of the page's path, to which the form is also sent. */
   readonly name: string
-  /** The name of the operation, which is stored with the idempotency key and must never change (see `OnceOptions`). */
+  /** As in `OnceOptions`. It must never change. */
   readonly operation: string
-  /** The message of the error page that Members receive. */
   readonly adminsOnly: string
   readonly flash: FlashName
   readonly title: string
@@ -147,7 +146,6 @@ async function undoAllocation(
   return represent(tx, row)
 }
 
-/** Locks the payment, and returns its allocations. */
 async function lockAllocations(
   tx: Transaction,
   accountId: string,
@@ -253,8 +251,7 @@ async function renderQuestion(
     today: todayIn(timezone, now),
     now,
   }
-  // The preview performs the action in a transaction that is rolled back. The effects do not depend on the reason,
-  // which is not known yet.
+  // The reason is not known yet, and the effects do not depend on it.
   const effects = await previewEffects(database, context, (tx) =>
     action.perform(tx, request, 'preview'),
   )

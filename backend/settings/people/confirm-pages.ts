@@ -1,4 +1,3 @@
-/** The pages that ask for confirmation before a change of role or a deactivation, and state the consequences. */
 import type { UserRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'

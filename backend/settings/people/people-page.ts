@@ -1,4 +1,3 @@
-/** The page of an account's users. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { InvitationRow, UserRow } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
@@ -21,9 +20,8 @@ export interface People {
   readonly now: Date
   readonly timezone: string
   readonly users: readonly UserRow[]
-  /** The `limit` in the URL, which the link to the next page repeats. */
+  /** The parameter `limit` of the URL. */
   readonly limit: string | undefined
-  /** The cursor of the next page of users; null on the last page. */
   readonly next: string | null
   /** The number of active Admins on all pages. */
   readonly activeAdmins: number
@@ -32,7 +30,6 @@ export interface People {
   readonly mails: ReadonlyMap<string, NoticeDelivery>
 }
 
-/** The rejected form, which is shown again. */
 interface RejectedInvitation {
   readonly fields: Fields
   readonly problem: Problem
@@ -75,7 +72,7 @@ ${renderFieldFaults(rejected?.problem, 'email')}
   return renderPage(frame, { title: 'People', section: '/settings/people', main })
 }
 
-/** The page that shows the link of a new invitation. The link is not stored, and no other page shows it. */
+/** The link of an invitation is not stored, and no other page shows it. */
 export function renderInvited(
   frame: Frame,
   { email }: InvitationRow,

@@ -1,7 +1,3 @@
-/**
- * The routes that list, invite, deactivate and reactivate an account's users, change their roles, and withdraw
- * invitations.
- */
 import { createId } from '../../../shared/contract/id.ts'
 import type { InvitationRow, Transaction, UserRow } from '../../database/tables.ts'
 import { recordNotice } from '../../mail/notices.ts'

@@ -1,4 +1,3 @@
-/** The routes of the approval queue, and of the decisions on reminders. */
 import { getAccount } from '../../accounts/accounts.ts'
 import { readPaymentDetails } from '../../accounts/payment-details.ts'
 import type { MessageRow, Reader, Transaction } from '../../database/tables.ts'
@@ -55,7 +54,6 @@ export const approvalPages: readonly SessionPage[] = [
       const found = await listPendingApprovals(read, accountId, page)
       const approvals = found.slice(0, limit)
       const next = found.length > limit ? (approvals.at(-1)?.message.id ?? null) : null
-      // Only the first page shows recent decisions.
       const [awaitingApproval, decided] = await Promise.all([
         countAwaitingApproval(read, accountId),
         list.cursor === undefined ? listDecidedOrLapsed(read, accountId, DECIDED_MAX) : [],
@@ -133,10 +131,7 @@ async function sendingTime(
   return earliestSendingTime(reader, message, debtor, now)
 }
 
-/**
- * Sets the flash message about the decision, with Undo. There is no Undo after an approval if the reminder can be sent
- * immediately. Otherwise, the approval can be taken back until the reminder is sent.
- */
+/** The flash message offers no Undo after an approval if the reminder can be sent immediately. */
 async function setDecisionFlash(
   tx: Transaction,
   { session, id, now }: SessionRequest,

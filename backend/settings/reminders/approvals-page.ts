@@ -1,4 +1,3 @@
-/** The pages of approvals: the queue with recent outcomes, one reminder, and the confirmation of an approval. */
 import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Language } from '../../mail/wording/languages.ts'
@@ -27,7 +26,7 @@ const PATH = '/settings/approvals'
 interface ApprovalsView {
   readonly session: Session
   readonly approvals: readonly PendingApproval[]
-  /** The `limit` in the URL, which the link to the next page repeats. */
+  /** The parameter `limit` of the URL. */
   readonly limit: string | undefined
   readonly next: string | null
   /** The number of all reminders that wait for approval. */
@@ -83,7 +82,6 @@ function renderDecided({ decided, customers, session, now }: ApprovalsView): Htm
   )}</tbody></table></section>`
 }
 
-/** Renders the decision and who made it, or why the reminder lapsed. */
 function outcomeOf(row: DecidedOrLapsedMessage): Html {
   const by = row.approval_decided_by === null ? '' : ` by ${labelOf(row.approval_decided_by)}`
   const reason =
@@ -111,9 +109,7 @@ export interface ApprovalView {
   readonly approval: PendingApproval
   readonly invoices: readonly InvoiceRow[]
   readonly history: readonly MessageTransitionRow[]
-  /** The sender as customers will see it. */
   readonly sender: { readonly name: string; readonly replyTo: string | null }
-  /** The language of the reminder. */
   readonly language: Language
   /** Currencies without payment details in which an invoice of the reminder has no payment link of its own. */
   readonly currenciesWithoutPaymentDetails: readonly string[]
@@ -123,7 +119,7 @@ export interface ApprovalView {
   readonly otherMessages: readonly MessageRow[]
 }
 
-/** Renders the sender, where replies go, and the subject. The facts above show the recipient, masked for Members. */
+/** Omits the recipient: the facts above show it, masked for Members. */
 function renderEnvelope({ name, replyTo }: ApprovalView['sender'], { subject }: MessageRow): Html {
   return html`<section class="card" aria-label="Sender and subject"><dl class="facts">
 <div><dt>From</dt><dd translate="no">${name}</dd></div>
@@ -157,7 +153,6 @@ export function renderApproval(
   const { message, debtorName, expiresAt, contentDigest } = approval
   const { timezone } = session.account
   const path = `${PATH}/${message.id}`
-  // Undefined if no action was rejected, or if its problem is shown at the top of the page instead of in the form.
   const inForm = rejectedInForm(rejectedAction, [REJECT])
   const seenField = html`<input type="hidden" name="seen" value="${contentDigest}">`
   const allMessages = {
@@ -197,7 +192,6 @@ export interface ApproveConfirmationView
   readonly seenDigest: string
 }
 
-/** Renders the page that asks to confirm an approval, and says when the reminder will be sent. */
 export function renderApproveConfirmation(frame: Frame, view: ApproveConfirmationView): Html {
   const { approval, session, now, sendsAt, seenDigest } = view
   const { message, debtorName } = approval

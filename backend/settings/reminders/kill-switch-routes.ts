@@ -69,7 +69,6 @@ function readSwitches({ account }: Session, { database }: Pick<SettingsDeps, 'da
   return readKillSwitches(database.read, account.id)
 }
 
-/** Represents the account's switch, and the switch with which the operator stops the reminders of all accounts. */
 function represent(installationSwitch: KillSwitch, accountSwitch: KillSwitch) {
   return { ...killSwitchJson(accountSwitch), installation: killSwitchJson(installationSwitch) }
 }
@@ -82,7 +81,6 @@ interface SwitchView {
   readonly now: Date
 }
 
-/** A rejected form for stopping or resuming reminders, which is shown again with the problem. */
 interface RejectedForm {
   readonly reason: string
   readonly problem: Problem

@@ -1,4 +1,3 @@
-/** The page of the message log, with its filters. */
 import { REMINDER_STAGES } from '../../database/tables/messages.ts'
 import type { InvoiceRow, MessageRow, MessageStatus, ReminderStage } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -42,7 +41,7 @@ export const STATUSES_OF_VIEW: Readonly<Record<LogView, readonly MessageStatus[]
 
 export interface LogPage {
   readonly rows: readonly MessageRow[]
-  /** The `limit` in the URL, which the link to the next page repeats. */
+  /** The parameter `limit` of the URL. */
   readonly limit: string | undefined
   readonly next: string | null
   readonly filters: {
@@ -56,7 +55,6 @@ export interface LogPage {
   readonly customers: ReadonlyMap<string, string>
   /** The invoice in the filter. */
   readonly invoice: InvoiceRow | undefined
-  /** The number of reminders that wait for approval. */
   readonly awaitingApproval: number
   readonly times: TimeContext
 }

@@ -1,4 +1,3 @@
-/** The page of a message: recipient, delivery, text and history. */
 import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { maskRecipient } from '../../messages/shown-text.ts'

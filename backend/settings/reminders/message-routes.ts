@@ -1,7 +1,4 @@
-/**
- * The routes of the message log: the list of messages, including those that were not sent, and the text and the
- * history of each message.
- */
+/** The routes of the message log, which includes messages that were not sent. */
 import { findLogo } from '../../accounts/logo.ts'
 import { REMINDER_STAGES } from '../../database/tables/messages.ts'
 import type { MessageRow, Reader } from '../../database/tables.ts'

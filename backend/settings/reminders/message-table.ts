@@ -1,4 +1,3 @@
-/** The table of messages, in the message log and in other pages. It shows why messages were suppressed. */
 import type { MessageRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { reasonWords, renderMessageStatus, STAGE_WORDS } from '../shell/ledger-words.ts'

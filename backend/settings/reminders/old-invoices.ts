@@ -63,10 +63,7 @@ export const oldInvoicePages: readonly SessionPage[] = [
   },
 ]
 
-/**
- * Resumes reminders about the account's old invoices, in one transaction for each customer. Ends when the time for one
- * request is used up; the next request continues.
- */
+/** Resumes reminders in one transaction for each customer, until the time for one request is used up. */
 async function resumeOldInvoices(
   { session, actionContext }: SessionRequest,
   { database, clock }: SettingsDeps,
@@ -143,7 +140,7 @@ ${resumedSoFar !== undefined && html`<input type="hidden" name="chased" value="$
 <p class="row"><button class="primary">${resumedSoFar === undefined ? 'Send reminders' : 'Continue'}</button> <a class="button" href="${SECTION}">Cancel</a></p></form></section>`
 }
 
-/** Renders the sentence with which other pages link to this page. Returns undefined if there are no old invoices. */
+/** Renders the sentence with which other pages link to this page. */
 export function renderOldInvoicesHint({ invoices, hasMore }: OldInvoices): Html | undefined {
   if (invoices === 0) return undefined
   const count = hasMore

@@ -1,4 +1,3 @@
-/** The pages of payment details: what reminders say about how to pay, by currency. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { formatIban, PAYMENT_FIELDS, type PaymentDetails } from '../../accounts/payment-details.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -40,7 +39,6 @@ const HINTS: Readonly<Record<(typeof PAYMENT_FIELDS)[number] | 'currency', strin
 
 interface PaymentDetailsView {
   readonly session: Session
-  /** The number of reminders that await approval, which the tabs show. */
   readonly awaitingApproval: number
   readonly details: readonly PaymentDetails[]
   /** Currencies without payment details in which at least one open invoice has no payment link of its own. */
@@ -67,10 +65,7 @@ ${isAdmin && html`<p><a class="button${details.length === 0 && ' primary'}" href
   return renderPage(frame, { title: 'How to pay', section: '/settings/reminders', main })
 }
 
-/**
- * Warns about currencies in which reminders without a payment link do not say how to pay; undefined if there is no such
- * currency.
- */
+/** Warns about currencies in which reminders without a payment link do not say how to pay. */
 export function renderMissingPaymentDetails(
   currenciesWithoutDetails: readonly string[],
   isAdmin: boolean,

@@ -56,7 +56,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     async handle({ session }, { database }) {
       const { read } = database
       const { id: accountId } = session.account
-      // The currencies without payment details are read from the account's totals, which would otherwise be outdated.
+      // `listCurrenciesWithoutPaymentDetails` reads totals, which a worker would update only after a delay.
       await updateAccountTotals(database, accountId)
       const [details, currenciesWithoutDetails, awaitingApproval] = await Promise.all([
         readPaymentDetails(read, accountId),

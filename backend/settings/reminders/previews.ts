@@ -1,9 +1,7 @@
 /**
  * Computes each preview of reminders once for concurrent requests. For an account with thousands of customers, the
  * computation takes seconds. A slow preview is therefore cached for a while, and shown with the time at which its
- * computation began. No request waits longer than `waitMs` for a computation. If the computation takes longer, the page
- * shows the previous preview or, if there is none, how many customers have a reminder scheduled. A JSON request then
- * receives 503, even if there is a previous preview.
+ * computation began.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PreviewedMessage } from '../../reminders/preview.ts'

@@ -19,7 +19,10 @@ const DAYS_MAX = 31
 
 /** After this time, the page is shown even if the preview is still being computed. */
 const PAGE_WAIT_MS = 1000
-/** After this time, a script gets 503. This is well before the gateway's timeout of ten seconds. */
+/**
+ * After this time, a script gets 503, even if there is a previous preview. This time is well before the gateway's
+ * timeout of ten seconds.
+ */
 const JSON_WAIT_MS = 5000
 
 /**
@@ -56,7 +59,7 @@ export function reminderPages(pageWaitMs = PAGE_WAIT_MS): readonly SessionPage[]
             : undefined
         const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
         const awaitingApproval = await countAwaitingApproval(read, accountId)
-        // `listCurrenciesWithoutPaymentDetails` reads totals that lag behind the invoices until they are updated.
+        // `listCurrenciesWithoutPaymentDetails` reads totals, which a worker would update only after a delay.
         await updateAccountTotals(database, accountId)
         const oldInvoices = await readOldInvoices(read, accountId)
         const currenciesWithoutPaymentDetails = await listCurrenciesWithoutPaymentDetails(

@@ -32,13 +32,11 @@ export interface RemindersView {
   readonly now: Date
   /** The preview covers today and this many days after it. */
   readonly daysAhead: number
-  /**
-   * The day whose reminders are listed below the calendar, which shows all days; undefined to list those of all days.
-   */
+  /** The day whose reminders are listed below the calendar; undefined for all days. */
   readonly day: string | undefined
   /** Undefined while the first preview is being computed. */
   readonly preview: Preview | undefined
-  /** Whether a newer preview is being computed. */
+  /** Whether a preview is still being computed. `preview` is then the previous one, or undefined. */
   readonly isComputing: boolean
   /** The number of customers to be reminded on each day; undefined if the page shows a preview. */
   readonly scheduled: UpcomingDays | undefined
@@ -48,15 +46,13 @@ export interface RemindersView {
   readonly awaitingApproval: number
   /** Currencies in which reminders do not say how to pay. */
   readonly currenciesWithoutPaymentDetails: readonly string[]
-  /** Invoices that were past due when they were created, and about which no Admin has resumed reminders yet. */
   readonly oldInvoices: OldInvoices
 }
 
 interface Day {
   readonly date: string
-  /** The messages to be sent on this day. */
   readonly messages: readonly PreviewedMessage[]
-  /** Whether the preview does not cover this day, because it has passed or is after the last day. */
+  /** Whether the preview does not cover this day. */
   readonly isOutside: boolean
   readonly isToday: boolean
   readonly isDayOff: boolean
@@ -75,10 +71,7 @@ ${isAdmin && renderStopDialog(frame)}`
   return renderPage(frame, { title: 'Reminders', section: PATH, main })
 }
 
-/**
- * Shows what is known while the first preview is being computed, which takes seconds for accounts with thousands of
- * customers. Because of `data-reload`, the browser loads the page again after a second.
- */
+/** While the first preview is being computed, `data-reload` makes the browser load the page again after a second. */
 function renderScheduled({ scheduled, day, daysAhead, oldInvoices }: RemindersView): Html {
   const busy = scheduled?.days.filter(({ debtors }) => debtors > 0) ?? []
   return html`<p class="lead" data-reload>The reminders are still being computed, because many of your customers owe something. This takes a few seconds. <a href="${pathOf(daysAhead, day)}">Reload</a></p>
@@ -130,7 +123,6 @@ function pathOf(daysAhead: number, day?: string): string {
   return listPath(PATH, { days: daysAhead === DAYS_DEFAULT ? undefined : String(daysAhead), day })
 }
 
-/** Returns the address of the list of a day's reminders on the page that shows only this day. */
 function dayAddress(daysAhead: number, date: string): string {
   return `${pathOf(daysAhead, date)}#day-${date}`
 }
@@ -227,7 +219,6 @@ ${messages.length > shownMax && (day === undefined ? renderDayLink(dayAddress(da
 )}`
 }
 
-/** Links to the page that shows only one day. */
 function renderDayLink(address: string, count: number): Html {
   const shown = count > SHOWN_ALONE_MAX ? `The first ${SHOWN_ALONE_MAX} of` : 'All'
   return html`<p><a href="${address}">${shown} ${count} reminders of this day</a></p>`
@@ -236,9 +227,8 @@ function renderDayLink(address: string, count: number): Html {
 const timesOfDay = dateFormats('en-GB', { timeStyle: 'short' })
 
 /**
- * `refusal` is the reason to show. It is null if the message is listed as planned: then the time of the message is
- * shown or, while the message awaits approval, `after approval`. Messages of a demo account are listed as planned
- * although their `refusal` is set.
+ * `refusal` is the reason to show, or null for a message that is listed as planned. Messages of a demo account are
+ * listed as planned although their own `refusal` is set.
  */
 function renderMessage(
   message: PreviewedMessage,

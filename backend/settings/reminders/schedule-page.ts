@@ -1,4 +1,3 @@
-/** The page that shows and changes the schedule of reminders. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { APPLY_CREDIT, type ApplyCredit } from '../../accounts/apply-credit.ts'
 import type { DebtorRow } from '../../database/tables.ts'
@@ -72,13 +71,9 @@ function initialValuesOf({
 
 interface ScheduleView {
   readonly session: Session
-  /** The number of reminders that await approval. */
   readonly awaitingApproval: number
   readonly values: ScheduleValues
-  /**
-   * The stored values, which a hidden field repeats. When the form is sent, a field that still has its stored value
-   * counts as not sent, so that the form does not revert what another Admin has changed meanwhile.
-   */
+  /** The stored values when the form is rendered, see `INITIAL_VALUES`. */
   readonly stored: ScheduleValues
 }
 
@@ -166,7 +161,6 @@ const STAGE_HINTS: Readonly<Record<LadderStage, string>> = {
   final: 'Needs approval. This is the last stage.',
 }
 
-/** Renders the stages as a list, in their order. */
 function renderLadder(
   { days }: ScheduleValues,
   isAdmin: boolean,

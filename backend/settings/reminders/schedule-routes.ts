@@ -1,4 +1,3 @@
-/** The routes of the account's schedule of reminders, and of customers' own schedules. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount } from '../../accounts/accounts.ts'
 import { setApplyCredit } from '../../accounts/apply-credit.ts'
@@ -47,8 +46,7 @@ export const schedulePages: readonly SessionPage[] = [
     },
   },
   {
-    // Settings whose fields were not sent do not change. Because of `ignoresUnchangedFields`, a field that still has
-    // the value that the form showed at first counts as not sent.
+    // Settings whose fields were not sent do not change.
     method: EDIT_METHODS,
     path: PATH,
     adminsOnly: ADMINS_ONLY,
@@ -172,9 +170,8 @@ function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedu
 }
 
 /**
- * Returns the ladder of the request. Stages whose fields were not sent are those of `current`. An empty field of the
- * stage `courtesy` means that no courtesy notice is sent. Any other empty field becomes NaN, which the ladder's
- * validation rejects.
+ * Stages whose fields were not sent are those of `current`. An empty field of the stage `courtesy` means that no
+ * courtesy reminder is sent. Any other empty field becomes NaN, which the ladder's validation rejects.
  */
 function ladderOf(fields: Fields, current: Ladder): Ladder {
   const daysAt = (stage: keyof Ladder) =>
@@ -206,7 +203,7 @@ function holidayLinesOf(fields: Fields): { readonly date: string; readonly line:
     .filter(({ date }) => date !== '')
 }
 
-/** Returns the values of the rejected form. The values of fields that were not sent are those of `stored`. */
+/** Fields that were not sent have the values of `stored`. */
 function sentValues(fields: Fields, stored: ScheduleValues): ScheduleValues {
   const text = (name: string, value = '') => (fields.has(name) ? fields.text(name) : value)
   return {

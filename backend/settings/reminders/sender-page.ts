@@ -1,4 +1,3 @@
-/** The page of the sender: the name and the logo of reminders, with a preview. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { LOGO_BYTES_MAX, LOGO_PIXELS_MAX, LOGO_PIXELS_MIN } from '../../accounts/logo.ts'
 import { SENDER_NAME_LENGTH_MAX } from '../../accounts/sender.ts'
@@ -25,7 +24,6 @@ export const SENDER_WORDS = { name: 'Name', logo: 'Logo' } as const
 
 export interface SenderView {
   readonly isAdmin: boolean
-  /** The number of reminders that await approval. */
   readonly awaitingApproval: number
   /** The name that the field shows: that of a rejected form, otherwise the stored name. */
   readonly name: string

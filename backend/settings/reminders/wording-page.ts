@@ -1,4 +1,3 @@
-/** The pages of the wording of reminders: an overview, and the form for one stage and language, with a preview. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { WordingKey } from '../../mail/wording/account-wordings.ts'
@@ -90,9 +89,8 @@ ${LANGUAGES.map((language) => {
 export interface WordingView {
   readonly session: Session
   readonly key: WordingKey
-  /** The texts in the form. */
   readonly values: Wording
-  /** The saved wording. The form also sends it, so that only fields that a person changed are saved. */
+  /** The saved wording, which the form repeats in the field `INITIAL_VALUES`. */
   readonly stored: Wording
   /** Whether the account has a wording of its own. */
   readonly isChanged: boolean
@@ -149,7 +147,6 @@ ${
   return renderPage(frame, { title: `Wording: ${title}`, section: '/settings/reminders', main })
 }
 
-/** Says what the preview shows when the page is loaded. */
 function renderPreviewHint({ isUnsaved, invoice, values, stored }: WordingView): Html {
   if (isUnsaved) {
     const differs = WORDING_FIELDS.some((name) => trimLines(values[name]) !== stored[name])

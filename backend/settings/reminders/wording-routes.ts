@@ -61,7 +61,7 @@ const EXPECTED: ExpectedFields = {
   ignoresUnchangedFields: true,
 }
 
-/** The units for `combineTexts`: lists of texts that belong together. Here, each text is a unit of its own. */
+/** The units for `combineTexts`: each text is a unit of its own. */
 const UNITS = WORDING_FIELDS.map((name) => [name] as const)
 
 /** If this is passed instead of the number of an invoice, `readSample` chooses the invoice. */
@@ -187,7 +187,7 @@ export const wordingPages: readonly SessionPage[] = [
         recordTestMail(tx, user, { ...key, wording, invoiceId }, actionContext),
       )
       const view = await readSubmittedView(request, deps)
-      // The test mail is a notice. It may be sent, written to a file, dropped or kept waiting; the page says which.
+      // The test mail may be sent, written to a file, dropped or kept waiting; the page says which.
       const route = deps.noticeRouteOf?.(email) ?? 'waiting'
       return {
         json: { object: 'test_reminder', to: email, route },
@@ -207,7 +207,6 @@ async function rerender(request: SessionRequest, problem: Problem, deps: Setting
   return (frame: Parameters<typeof renderWording>[0]) => renderWording(frame, view, labeled)
 }
 
-/** Returns the data of the page, with the values of the request instead of the stored values. */
 async function readSubmittedView(request: SessionRequest, deps: SettingsDeps) {
   const { session, id, fields } = request
   const key = keyOf(id)

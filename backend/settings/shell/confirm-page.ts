@@ -8,22 +8,17 @@ import { renderCommonHiddenFields, renderFaultSummary, renderPage } from './layo
 import type { Frame } from './response.ts'
 
 export interface Confirmation {
-  /** The heading, e.g. `Archive Café Zoë?`. */
   readonly title: string
   /** The path of the section's entry in the navigation. */
   readonly section: string
   /** The page from which the user came: the target of the Cancel link and of the link at the top. */
   readonly back: { readonly path: string; readonly name: string }
-  /** The consequences of the action. */
   readonly consequences: Html
-  /** The path to which the form is sent. */
   readonly action: string
-  /** The label of the button. */
   readonly button: string
   readonly isDangerous?: boolean
   /** The fields of the form, with their labels and error messages. */
   readonly fields?: Html
-  /** The problem of the rejected form. */
   readonly problem?: Problem | undefined
 }
 

@@ -8,7 +8,7 @@ export function notFound(what: string, id: string): never {
   throw new Problem('not_found', `There is no ${what} ${id}.`)
 }
 
-/** Rejects an invalid form field or JSON member. */
+/** Throws `validation_failed` for an invalid form field or JSON member. */
 export function rejectField(field: string, detail: string, code = 'invalid_format'): never {
   throw enteredValuesProblem([{ pointer: `/${field}`, code, detail }])
 }
@@ -61,7 +61,6 @@ export function withFieldLabels(problem: Problem, labels: Labels): Problem {
     return {
       ...error,
       pointer: `/${field}`,
-      // Most details begin with the name of the member, which the label replaces.
       detail: detail.startsWith(`${member} `) ? label + detail.slice(member.length) : detail,
     }
   })

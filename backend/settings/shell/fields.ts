@@ -1,6 +1,6 @@
 /**
- * Reads the same fields from a form or from a JSON body: texts, lists of texts, whole numbers and lists of objects. A
- * member of a nested JSON object has its path as its name, e.g. `ladder/firm`, as in the pointers of errors.
+ * Reads the same fields from a form or a JSON body. A member of a nested JSON object has its path as its name, e.g.
+ * `ladder/firm`, as in the pointers of errors.
  */
 import joi, { type AnySchema, type ObjectSchema } from 'joi'
 import { Problem } from '../../../shared/contract/problem.ts'
@@ -32,18 +32,18 @@ export const PASSWORD = 'password'
 export const FORM_USER_ID = 'form_user'
 
 /**
- * The fields that are not copied to a form that sends the fields of an earlier form again. Such a form has its own
- * fields for the CSRF token and the user, and the password is secret.
+ * The fields that a form does not copy when it sends the fields of an earlier form again: it has a CSRF token and a
+ * user of its own, and the password is secret.
  */
 const UNREPEATED_FIELDS: readonly string[] = ['csrf_token', FORM_USER_ID, PASSWORD]
 
 /** A field as it was sent. */
 export type FieldEntry = readonly [name: string, values: readonly string[]]
 
-/** The values that a form showed at first, by field: the parsed content of the field `INITIAL_VALUES`. */
+/** The parsed content of the field `INITIAL_VALUES`. */
 type ParsedInitialValues = ReadonlyMap<string, readonly string[] | string>
 
-/** The same values as an object, which is sent as JSON in the field `INITIAL_VALUES`. */
+/** The object that the field `INITIAL_VALUES` contains as JSON. */
 export type InitialValues = Readonly<Record<string, string | readonly string[]>>
 
 /** The fields that a page expects. A request with any other field is rejected. */
@@ -63,10 +63,7 @@ export interface ExpectedFields {
    * text; bytes that are not UTF-8 become U+FFFD.
    */
   readonly file?: string
-  /**
-   * Whether the form may contain the field `INITIAL_VALUES`. If it does, fields that a person did not change count as
-   * not sent. A JSON body must not contain `INITIAL_VALUES`.
-   */
+  /** Whether the form may contain the field `INITIAL_VALUES`. A JSON body must not. */
   readonly ignoresUnchangedFields?: true
   /** Whether the form may contain the field `PASSWORD`. A JSON body must not. */
   readonly acceptsPassword?: boolean
@@ -75,8 +72,8 @@ export interface ExpectedFields {
 }
 
 /**
- * The fields of one request. A field counts as not sent if it still has the value that the form showed at first, see
- * `INITIAL_VALUES`. Only `textEvenIfUnchanged` and `entries` also return the values of such fields.
+ * The fields of one request. A field that counts as not sent (see `INITIAL_VALUES`) is absent; only
+ * `textEvenIfUnchanged` and `entries` return it.
  */
 export class Fields {
   readonly isJson: boolean
@@ -103,8 +100,8 @@ export class Fields {
   }
 
   /**
-   * Whether a field that counts as not sent keeps its stored value. This is not so in a form without the field
-   * `INITIAL_VALUES`: browsers do not send a list in which nothing is selected, so a missing list is empty there.
+   * Whether a missing field keeps its stored value. In a form without the field `INITIAL_VALUES`, it does not: browsers
+   * do not send a list in which nothing is selected, so a missing list is empty.
    */
   get keepsUnsentFields(): boolean {
     return this.isJson || this.has(INITIAL_VALUES)
@@ -120,7 +117,7 @@ export class Fields {
     return withLineFeeds([this.#initial.get(name) ?? ''].flat()[0] ?? '')
   }
 
-  /** Returns the text of the form, even if it counts as not sent because it is the initial text. */
+  /** Returns the text, even if it counts as not sent because it is the initial text. */
   textEvenIfUnchanged(name: string): string {
     return this.#sent.get(name)?.[0] ?? this.initialText(name)
   }
@@ -158,8 +155,8 @@ export class Fields {
   }
 
   /**
-   * Returns the fields as they were sent, so that another form can send them again. Omits secrets, the CSRF token and
-   * the field `FORM_USER_ID`. Includes fields that count as not sent because they have their initial value.
+   * Returns the fields as they were sent, for a form that sends them again. Omits secrets, and the fields in
+   * `UNREPEATED_FIELDS`.
    */
   entries(): FieldEntry[] {
     return [...this.#sent].filter(([name]) => !this.#unrepeated.includes(name))
@@ -202,7 +199,6 @@ export function unsupportedType(): Problem {
   return new Problem('unsupported_media_type', detail, { headers: { accept: 'application/json' } })
 }
 
-/** Throws a 400 if there are too many fields, and a 422 that lists the faults if fields are invalid. */
 function readJson(body: JsonObject, expected: ExpectedFields) {
   if (Object.keys(body).length > FIELDS_MAX) throw tooManyFields()
   const values = new Map<string, readonly string[]>()
@@ -273,7 +269,6 @@ function schemaOf({
   return joi.object(Object.fromEntries(members))
 }
 
-/** Lists the members. A member of a nested object has its path as its name. */
 function membersOf(body: JsonObject): [path: string, value: unknown][] {
   return Object.entries(body).flatMap(([name, value]): [string, unknown][] => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return [[name, value]]
@@ -289,8 +284,8 @@ function readForm(body: Uint8Array, expected: ExpectedFields): Fields {
 }
 
 /**
- * Returns the fields of the form. An uploaded file becomes two fields: if `file` is `logo`, they are `logo` with the
- * content and `logo_name` with the name of the file. Throws `Problem` 400.
+ * An uploaded file becomes two fields: if `file` is `logo`, these are `logo` with the content and `logo_name` with the
+ * name of the file. Throws `Problem` 400.
  */
 async function readParts(
   body: Uint8Array<ArrayBuffer>,
@@ -352,10 +347,7 @@ function fieldsOfForm(
   return new Fields(false, values, secrets)
 }
 
-/**
- * Removes the fields that have their initial value. Keeps the field `INITIAL_VALUES`. A list whose initial value was
- * not empty, and of which no value was sent, becomes an empty list.
- */
+/** A list whose initial value was not empty, and of which no value was sent, becomes an empty list. */
 function omitUnchanged(
   sent: ReadonlyMap<string, readonly string[]>,
   initial: ParsedInitialValues,

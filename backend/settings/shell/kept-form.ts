@@ -9,15 +9,14 @@ import { type ExpectedFields, type FieldEntry, type Fields, FORM_USER_ID } from 
 import { renderHidden, renderPage } from './layout.ts'
 import type { Frame } from './response.ts'
 
-/** Renders hidden fields that contain what was entered in another form. */
 export function renderKeptFields(entries: readonly FieldEntry[]): Html {
   return html`${entries.map(([name, values]) => values.map((value) => renderHidden(name, value)))}`
 }
 
 /**
- * Whether a form with these fields can be shown again, for example after the user has logged in again. A form with
- * secrets could not be shown as it was entered, nor could a form with a file, because HTML cannot fill in a file field.
- * A form that consists only of a button has nothing to keep.
+ * Whether a form with these fields can be shown again. A form with secrets could not be shown as it was entered, nor
+ * could a form with a file, because HTML cannot fill in a file field. A form that consists only of a button has nothing
+ * to keep.
  */
 export function isKeepable({ secrets, file, binaryFile, ...fields }: ExpectedFields): boolean {
   const { texts = [], lists = [], numbers = [], rows = {} } = fields

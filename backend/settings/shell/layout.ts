@@ -15,7 +15,7 @@ export interface PageContent {
   /** The path of the section's entry in the navigation; undefined if the page belongs to no section. */
   readonly section?: string
   readonly main: Html
-  /** The text of the last search, which the search field in the header shows. */
+  /** The text in the search field of the header. */
   readonly search?: string
   /** Omits the navigation, for pages with a secret that is shown only once: the user must store it before leaving. */
   readonly hasNoNavigation?: boolean
@@ -121,7 +121,7 @@ export function faultsOf(problem: Problem | undefined): readonly Fault[] {
   }))
 }
 
-/** Renders all faults of a field, to be shown beside it. The attributes from `describedBy` link the field to them. */
+/** Renders the faults of a field. The attributes from `describedBy` link the field to them. */
 export function renderFieldFaults(problem: Problem | undefined, field: string): Html | undefined {
   const faults = faultsOf(problem).filter((candidate) => candidate.field === field)
   if (faults.length === 0) return undefined
@@ -146,11 +146,7 @@ export function renderCopyField(id: string, label: string, text: string): Html {
 <div class="copy"><input id="${id}" class="secret" value="${text}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="${id}" hidden>Copy<span class="unseen"> ${label}</span></button></div></div>`
 }
 
-/**
- * Renders the hidden field `INITIAL_VALUES` with the values that are stored when the form is rendered. When the form is
- * sent, a field that the user has not changed counts as not sent (see `Fields`), so that the form does not revert what
- * another person has changed meanwhile.
- */
+/** Renders the hidden field `INITIAL_VALUES` with the values that are stored when the form is rendered. */
 export function renderInitialValues(values: InitialValues): Html {
   return renderHidden(INITIAL_VALUES, JSON.stringify(values))
 }
@@ -168,7 +164,6 @@ export function renderCommonHiddenFields({ csrfToken, session }: Frame): Html {
   return html`${renderHidden('csrf_token', csrfToken)}${session && renderHidden(FORM_USER_ID, session.user.id)}`
 }
 
-/** Renders the Undo button beside the flash message. It is a form, and works without the script. */
 function renderUndo(frame: Frame, { path, fields }: Undo): Html {
   return html`<form method="post" action="${path}" class="undo" data-once>${renderCommonHiddenFields(frame)}${fields.map(
     ([name, value]) => renderHidden(name, value),
@@ -209,7 +204,6 @@ const READ_ONLY_WORDS: Readonly<Partial<Record<AccountStatus, string>>> = {
   cancelled: 'The account is cancelled.',
 }
 
-/** Renders the notice at the top of every page while all reminders are stopped or the account is read-only. */
 function renderNotice({ session, killSwitch }: Frame): Html | undefined {
   const isReadOnlyAccount = session !== undefined && isReadOnly(session.account.status)
   if (!isReadOnlyAccount && killSwitch === undefined) return undefined

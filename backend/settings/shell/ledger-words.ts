@@ -210,7 +210,6 @@ export function renderUntil(until: string | null, timezone: string): Html {
     : html`until <time datetime="${until}">${exactTime(until, timezone)}</time>`
 }
 
-/** The languages of reminders. */
 export const LANGUAGE_WORDS: Readonly<Record<Language, string>> = {
   en: 'English',
   nl: 'Dutch',

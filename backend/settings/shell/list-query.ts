@@ -1,4 +1,3 @@
-/** The query of a list in Settings: filters, a cursor, a limit, and the links to other pages. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { isCalendarDate } from '../../calendar/calendar.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -89,7 +88,6 @@ function limitOf(text: string | undefined): number {
 
 export interface ListPage<Row> {
   readonly rows: readonly Row[]
-  /** The cursor of the next page. */
   readonly next: string | null
 }
 
@@ -102,10 +100,7 @@ export function pageOf<Row extends { readonly id: string }>(
   return { rows, next: fetched.length > limit ? (rows.at(-1)?.id ?? null) : null }
 }
 
-/**
- * Returns how the first page is read from the database: newest first, with one row more than `limit`, because `pageOf`
- * needs an extra row.
- */
+/** Returns the first page: newest first, with one row more than `limit`, which `pageOf` needs. */
 export function newestRows(limit: number): Page {
   return { sort: 'created_at', direction: 'desc', rowsMax: limit + 1, after: undefined }
 }
@@ -137,7 +132,6 @@ export function listOf<T>(data: readonly T[], next: string | null) {
 
 export type Filters = Readonly<Record<string, string | undefined>>
 
-/** Returns the path of a list with these filters. */
 export function listPath(path: string, filters: Filters): string {
   const set = Object.entries(filters).flatMap(([key, value]) =>
     value === undefined || value === '' ? [] : [[key, value]],
@@ -188,7 +182,7 @@ export interface FullList {
   readonly shownMax: number
 }
 
-/** Renders the first rows of a list. If there are more rows, also renders a link to the list that contains them all. */
+/** Renders the first `shownMax` rows. If there are more, also renders a link to the full list. */
 export function renderListSection<Row>(
   title: string,
   rows: readonly Row[],

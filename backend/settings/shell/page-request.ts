@@ -51,7 +51,7 @@ export interface PageRequest extends Requester {
   readonly userAgent: string | undefined
   /** The value of the cookie `session`, valid or not. The session may be pending: it waits for the second factor. */
   readonly sessionToken: string | undefined
-  /** The value of the cookie `browser`, valid or not. The cookie identifies the browser. */
+  /** The value of the cookie `browser`, valid or not. */
   readonly browserToken: string | undefined
   /** The `{id}` of the path; '' if the path has none. */
   readonly id: string
@@ -59,14 +59,13 @@ export interface PageRequest extends Requester {
   readonly fields: Fields
 }
 
-/** A page request with a session. */
 export interface SessionRequest extends PageRequest {
   readonly session: Session
   readonly actionContext: ActionContext
   /**
-   * Calls `perform` in a transaction, and resolves with its result. Also stores the message that the next page shows:
-   * `flash` is the name of the message, or a function that returns the name and how the action can be undone. A client
-   * that wants JSON receives no page, so no message is stored for it.
+   * Calls `perform` in a transaction, and resolves with its result. Also stores the message for the next page, unless
+   * the client wants JSON. `flash` is the name of the message, or a function that returns the name and how the action
+   * can be undone.
    */
   readonly performAction: <T>(
     flash: FlashName | ((result: T) => Flash & { readonly name: FlashName }),
@@ -80,7 +79,7 @@ export const EDIT_METHODS = ['PUT', 'POST'] as const
 export interface Page<R extends PageRequest> {
   readonly method: 'GET' | 'POST' | typeof EDIT_METHODS
   readonly path: string
-  /** The fields that a request may contain. A request with any other field is rejected. */
+  /** The fields that a request may contain. */
   readonly expected?: ExpectedFields
   handle(pageRequest: R, deps: SettingsDeps): Promise<Response>
   /** Renders the form again with the problem. If it is absent or resolves with undefined, an error page is shown. */
@@ -103,10 +102,9 @@ export interface SessionPage extends Page<SessionRequest> {
 }
 
 /**
- * An action on many records is split into steps, one for each request. A step reads the records, then changes records
- * until this much time has passed since the request began, and then reads the records again; the next step continues.
- * By default, a gateway waits ten seconds for a page. Half of the ten seconds is left for reading after the changes,
- * which takes as long as reading before them.
+ * An action on many records is split into steps, one for each request. A step reads the records, changes records until
+ * this much time has passed since the request began, and then reads the records again. By default, a gateway waits ten
+ * seconds for a page. Half of the ten seconds is left for the second reading, which takes as long as the first.
  */
 const STEP_MS = 5000
 /** Without a minimum, no step would change anything on a machine so busy that reading takes all of `STEP_MS`. */

@@ -105,7 +105,7 @@ export function publicRoute(page: PublicPage, deps: SettingsDeps): ServerRoute {
   return route(page, deps, async (request, now) => {
     const session = await sessionOf(request, deps, now)
     const given = deps.cookies.login.read(request.raw.req.headers.cookie)
-    // A value in any other format than that of `createToken` is replaced.
+    // The format of `createToken`.
     const secret = given !== undefined && /^[\w-]{43}$/.test(given) ? given : createToken()
     const fields = await fieldsOf(request, page)
     if (page.method !== 'GET' && !fields.isJson) {
@@ -166,8 +166,8 @@ async function rejectWithoutSecondFactor(
 }
 
 /**
- * Returns the fields of the form in the request. Returns undefined if the form could not be shown again, is invalid, or
- * does not contain the id of the user who opened it.
+ * Returns undefined if the form could not be shown again, is invalid, or does not contain the id of the user who opened
+ * it.
  */
 async function findKeepableFields(
   request: Request,
@@ -369,7 +369,7 @@ async function fieldsOf(
   return parseFields(body, String(request.headers['content-type'] ?? ''), expected)
 }
 
-/** Whether the request contains the CSRF token of the secret. A GET needs none. */
+/** Whether the request contains the CSRF token of the secret, or is a GET, which needs none. */
 function hasCsrfToken(request: Request, fields: Fields, secret: string): boolean {
   if (request.method === 'get' || request.method === 'head') return true
   const header = request.headers['x-csrf-token']
@@ -385,10 +385,9 @@ function outdatedPage(): Problem {
 }
 
 /**
- * Records when the session was last seen, if the recorded time is outdated or the user's role has changed. Returns the
- * session's token, which is a new one if the role has changed. If a concurrent request of the browser has replaced the
- * token, returns the old one, so that this response sets no cookie: the browser gets the valid token in the response to
- * the other request.
+ * Records when the session was last seen, and replaces its token if the user's role has changed. Returns the token. If
+ * a concurrent request has replaced the token, returns the old one, so that this response sets no cookie: the browser
+ * gets the valid token in the response to the other request.
  */
 async function refreshSession(database: Database, session: Session, now: Date): Promise<string> {
   if (!session.hasRoleChanged && !session.isLastSeenOutdated) return session.token

@@ -7,7 +7,6 @@ import type { Session } from '../../sessions/sessions.ts'
 import { renderPage } from './layout.ts'
 import { type Frame, wantsJson } from './response.ts'
 
-/** Returns the link that an error page offers. */
 function nextStep({ code }: Problem): [target: string, name: string] {
   if (code === 'not_logged_in') return ['/settings/login', 'Log in']
   if (code === 'second_factor_required') return ['/settings/two-factor', 'Set it up']
@@ -65,7 +64,7 @@ const FRAME_WITHOUT_SESSION: Frame = {
   killSwitch: undefined,
 }
 
-/** If the request fails, its error page shows the navigation of the session. */
+/** If the request fails, its error page has the navigation of the session. */
 export function storeErrorFrame(request: Request, session: Session): void {
   const csrfToken = csrfTokenOf(session.token)
   FRAMES.set(request, { session, csrfToken, flash: null, killSwitch: undefined })
@@ -76,7 +75,7 @@ const COOKIES = new WeakMap<Request, string>()
 
 /**
  * If the request fails, its error response sets `cookie`, which contains the session's new token. Without this cookie,
- * the browser would be logged out, because the token that it already has is no longer valid.
+ * the browser would be logged out.
  */
 export function storeErrorCookie(request: Request, cookie: string): void {
   COOKIES.set(request, cookie)

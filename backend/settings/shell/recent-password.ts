@@ -31,15 +31,13 @@ const CONFIRMED_MS = 15 * 60_000
 const TIME_FOR_FORM_MS = 5 * 60_000
 
 /**
- * Returns the session if the password was entered recently, or if this request contains the password. In the second
- * case, the session has the user's present role and a new token, or still its old token if a concurrent request
- * replaced it first. The session is undefined if it has ended, or the user was deactivated, while the password was
- * verified.
+ * Returns the session if the password was entered recently, or is in this request. In the second case, the session has
+ * the user's present role and a new token, or its old token if a concurrent request has replaced the token. The session
+ * is undefined if it has ended, or the user was deactivated, while the password was verified.
  *
  * If the password is missing or wrong, or after too many guesses, returns the response that requests the password: for
- * a GET, a redirect to `CONFIRM_PATH`; for a form that was sent, a page that keeps the form. This page sends the form
- * again, with the password, so that nothing has to be entered twice. Throws `confirmation_required` if the client wants
- * JSON, because such a client cannot send the password here.
+ * a GET, a redirect to `CONFIRM_PATH`; for a form, a page that sends the form again, with the password. Throws
+ * `confirmation_required` if the client wants JSON, because such a client cannot send the password here.
  */
 export async function requireRecentPassword(
   request: Request,
@@ -79,8 +77,7 @@ export async function requireRecentPassword(
   try {
     const token = await confirmPassword(sessionRequest, deps)
     // Verifying the password can take seconds. If the session were not read again, a user who has been deactivated in
-    // this time, or has lost the Admin role, could still issue a key. `token` is undefined if a concurrent request has
-    // replaced the session's token.
+    // this time, or has lost the Admin role, could still issue a key.
     const confirmed = { ...session, token: token ?? session.token }
     return { session: await readSessionAgain(deps.database.read, confirmed, now) }
   } catch (error) {
@@ -147,13 +144,11 @@ export async function confirmPassword(
 }
 
 interface PasswordForm {
-  /** The path to which the form is sent. */
   readonly action: string
   /** The fields that the form sends with the password. */
   readonly fields: readonly FieldEntry[]
   /** Says what happens after the password is entered. */
   readonly hint: string
-  /** The target of the Cancel link. */
   readonly back: string
 }
 

@@ -15,11 +15,10 @@ export interface Frame {
   readonly session: Session | undefined
   readonly csrfToken: string
   /**
-   * The message to show once, as `setFlash` stores it: its name or, if the message has a button that undoes the action,
-   * JSON with the name and the request of the button.
+   * The message to show once, as `setFlash` stores it: its name or, if the message has an Undo button, JSON with the
+   * name and the request of the button.
    */
   readonly flash: string | null
-  /** The active kill switch, if any. */
   readonly killSwitch: KillSwitch | undefined
 }
 
@@ -35,7 +34,6 @@ export interface Response {
   readonly page?: RenderPage
   /** A complete HTML document, which a page shows in an iframe. */
   readonly document?: string
-  /** A picture, which a page shows. */
   readonly image?: { readonly mediaType: string; readonly content: Buffer }
   /** A CSV file to download, which is streamed. */
   readonly file?: { readonly name: string; readonly content: Readable }

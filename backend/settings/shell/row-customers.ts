@@ -1,4 +1,3 @@
-/** Reads the customers to whom rows of a table, such as invoices or payments, belong. */
 import type { DebtorRow, Reader } from '../../database/tables.ts'
 import { blockReasonOf } from './ledger-words.ts'
 
@@ -35,7 +34,6 @@ export type Customer = Pick<
   'id' | 'external_id' | 'name' | 'status' | 'chasing_status' | 'contactability_email'
 >
 
-/** Returns the rows' customers. */
 export async function readCustomers(
   reader: Reader,
   accountId: string,

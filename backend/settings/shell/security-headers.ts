@@ -68,9 +68,8 @@ function headersOf(routePath: string, isPicture: boolean): Readonly<Record<strin
 }
 
 /**
- * Call this after the handler of problems is registered, so that error responses get the headers too. The headers
- * depend on the route. The 404 for a client other than a gateway has no such headers, because it is sent before the
- * request is matched to a route.
+ * Call this after the handler of problems is registered, so that error responses get the headers too. The 404 for a
+ * client other than a gateway has no such headers, because it is sent before the request is matched to a route.
  */
 export function addSecurityHeaders(server: Server, baseUrl: string): void {
   const isHttps = baseUrl.startsWith('https:')

@@ -1,4 +1,3 @@
-/** The page that asks for confirmation before an endpoint is deleted. It shows how much the endpoint is used. */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { RecentAttempts } from '../../webhooks/representation.ts'

@@ -1,4 +1,3 @@
-/** The pages of the delivery log, and of one delivery with all its attempts. */
 import type {
   WebhookAttemptRow,
   WebhookDeliveryRow,
@@ -27,7 +26,7 @@ export interface DeliveriesView {
   /** URLs by endpoint id, including those of deleted endpoints. */
   readonly urls: ReadonlyMap<string, string>
   readonly filters: DeliveryFilters
-  /** The query parameter `limit` of this page, which the link to the next page repeats. */
+  /** The parameter `limit` of the URL. */
   readonly limit: string | undefined
   readonly next: string | null
   /** Whether the search stopped before the page was full, because one page searches a limited number of deliveries. */

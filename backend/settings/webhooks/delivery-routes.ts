@@ -1,4 +1,3 @@
-/** The routes of the delivery log: the list, one delivery, and the action that sends its event again. */
 import type { WebhookDeliveryRow } from '../../database/tables.ts'
 import {
   DELIVERY_STATUSES,
@@ -41,7 +40,6 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
             endpoints,
             urls,
             filters,
-            // The link to the next page contains a limit only if the URL of this page contains one.
             limit: list.value('limit'),
             now,
           }),
@@ -72,7 +70,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
     adminsOnly: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, actionContext, performAction }) {
       const row = await performAction(
-        // The message on the next page. `redeliver` changes nothing while the delivery is being sent.
+        // `redeliver` changes nothing while the delivery is being sent.
         ({ status }: WebhookDeliveryRow) => ({
           name: status === 'sending' ? 'webhook_being_sent' : 'webhook_redelivered',
         }),

@@ -13,7 +13,6 @@ export interface EndpointWithAttempts {
   readonly recent: RecentAttempts
 }
 
-/** Returns all endpoints of the account. */
 export async function readEndpointsWithAttempts(
   reader: Reader,
   accountId: string,

@@ -1,4 +1,3 @@
-/** The form that creates or changes an endpoint. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { PrivateTargets } from '../../webhooks/target-url.ts'
@@ -26,10 +25,7 @@ export interface EndpointForm extends EndpointValues {
   readonly keyField: Html | undefined
   /** Undefined for a new endpoint. */
   readonly id: string | undefined
-  /**
-   * The stored values; undefined for a new endpoint. A hidden field contains them, so that the server can detect which
-   * values the user has changed.
-   */
+  /** The stored values, see `INITIAL_VALUES`; undefined for a new endpoint. */
   readonly stored: EndpointValues | undefined
 }
 

@@ -1,4 +1,3 @@
-/** The page of an endpoint: its configuration, its health, and its actions. */
 import type { WebhookDeliveryRow, WebhookEndpointRow } from '../../database/tables.ts'
 import { EVENT_TYPES } from '../../events/event-types.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
@@ -17,7 +16,6 @@ export interface EndpointView {
   readonly session: Session
   readonly row: WebhookEndpointRow
   readonly recent: RecentAttempts
-  /** The latest deliveries, newest first. */
   readonly deliveries: readonly WebhookDeliveryRow[]
   readonly now: Date
 }

@@ -1,8 +1,7 @@
 /**
- * The routes of webhook endpoints: list, add, show, change, pause, resume and delete an endpoint, rotate its secret,
- * expire the old secret, send a test event, and send failed deliveries again. The actions that choose where events are
- * sent, or show a secret, require that the password was entered recently: otherwise, a person who finds an abandoned
- * session could have the account's data sent to themselves, or sign forged events with the secret.
+ * The routes of webhook endpoints. The actions that choose where events are sent, or show a secret, require that the
+ * password was entered recently: otherwise, a person who finds an abandoned session could have the account's data sent
+ * to themselves, or sign forged events with the secret.
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { instantOf, isCalendarDate, parseInstant } from '../../calendar/calendar.ts'
@@ -68,7 +67,6 @@ const DELIVERIES_MAX = 10
 /** An endpoint with its secret, which is shown once. */
 interface Revealed extends EndpointWithSecret {
   readonly recent: RecentAttempts
-  /** The HTTP status of the response. */
   readonly status: number
 }
 
@@ -245,8 +243,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
       async handle({ session, fields, id, actionContext, wantsJson }, { database, clock }) {
         const since = parseSince(fields.text('since'), session.account.timezone)
         const row = await getEndpoint(database.read, session.account.id, id)
-        // One request redelivers for a few seconds only. If `hasMore` is true, the user must repeat the request to
-        // redeliver the remaining deliveries.
+        // If `hasMore` is true, the user must repeat the request to redeliver the remaining deliveries.
         const isTimeOver = startTimeLimit(clock, actionContext.now)
         const { count, hasMore } = await redeliverFailed(
           database,
@@ -342,7 +339,6 @@ function changeAction(
   }
 }
 
-/** Returns the response that contains a new secret, as a page or as JSON. */
 function reveal({ row, secret, recent, status }: Revealed) {
   const endpoint = representEndpoint(row, recent)
   const page: RenderPage = (frame) => renderSecret(frame, row, secret)

@@ -1,6 +1,6 @@
 /**
- * Shows a new signing secret, on a page without navigation: a person who left the page would lose the secret. The page
- * is the response to the request that created the secret, and has no URL of its own, so it cannot be opened again.
+ * Shows a new signing secret as `keys/reveal-page.ts` shows a key: without navigation, and only in the response to the
+ * request that created it.
  */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'

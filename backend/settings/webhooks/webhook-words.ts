@@ -1,4 +1,3 @@
-/** The words of Settings for webhooks. */
 import type { WebhookDeliveryRow, WebhookEndpointRow } from '../../database/tables.ts'
 import { EVENT_TYPES, type EventType } from '../../events/event-types.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -23,7 +22,6 @@ export const EVENT_GROUPS: readonly (readonly [name: string, types: readonly Eve
     EVENT_TYPES.filter((type) => type.startsWith(`${subject}.`)),
   ])
 
-/** What each event means, in one line. */
 export const EVENT_WORDS: Readonly<Record<EventType, string>> = {
   'debtor.created': 'A customer was added.',
   'debtor.updated': 'A customer was changed.',

@@ -1,4 +1,3 @@
-/** The list of webhook endpoints and their health. */
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderPage } from '../shell/layout.ts'
@@ -25,7 +24,6 @@ ${renderEndpointTable(view)}`
   return renderPage(frame, { title: 'Webhooks', section: '/settings/api-keys', main })
 }
 
-/** Renders the endpoints and their health, or a text that says that there are none. */
 export function renderEndpointTable(view: EndpointsView): Html {
   return view.endpoints.length === 0
     ? renderEmpty(view.session.user.role === 'admin')

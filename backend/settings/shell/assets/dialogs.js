@@ -1,11 +1,9 @@
 /**
  * Shows confirmations and the forms of actions in dialogs. Without this script, these are separate pages or expandable
  * panels.
- * Trusted Types forbid scripts to parse text as HTML, so this script copies elements from pages of this origin
- * that the browser has parsed.
  */
 
-/** These links open a dialog that the page contains. Without this script, they lead to a page with the same form. */
+/** These links open a dialog that the page contains. */
 for (const link of document.querySelectorAll('[data-dialog]')) {
   const dialog = document.getElementById(link.dataset.dialog)
   const parts = dialog.querySelectorAll('[data-fill]')

@@ -1,7 +1,4 @@
-/**
- * Creates passkeys and logs in with them. The credential that the browser returns is submitted as a field of the
- * form. If passkeys cannot be used, the page shows the reason instead of the form.
- */
+/** Creates passkeys, and logs in with them, in forms with the attribute `data-passkey`. */
 
 /** The messages by error name. They are short, because the browser's own window has shown the details. */
 const FAULTS = {

@@ -110,8 +110,8 @@ addEventListener('pageshow', (event) => {
   }
 })
 
-// A page with `data-reload` is incomplete, because the server still computes its data. It is loaded again each second
-// until the complete page arrives, which lacks the attribute.
+// A page with `data-reload` is incomplete. It is loaded again each second until the complete page, which lacks the
+// attribute, arrives.
 if (document.querySelector('[data-reload]')) setTimeout(() => location.reload(), 1000)
 
 // An action that takes several requests, such as an import, continues without another click.
