@@ -1,7 +1,7 @@
 /**
- * Announcements: a transaction announces work for a worker, and after its commit, listeners are called in this process
- * and, on PostgreSQL, in the processes of other backends. An announcement is lost if the process is killed right after
- * the commit, so workers also poll.
+ * A transaction announces work for a worker. After the commit, the listeners in this process are called and, on
+ * PostgreSQL, those in other backends. An announcement is lost if the process is killed right after the commit, so
+ * workers also poll.
  */
 import type { Transaction } from './tables.ts'
 
@@ -13,14 +13,13 @@ export function announce(tx: Transaction, topic: string): void {
 }
 
 /**
- * From now on, `announce` adds the topics of the new transaction to the set `topics`. The caller calls the listeners of
- * these topics after the commit.
+ * Makes `announce` add the topics of the transaction to `topics`. The caller calls the listeners of these topics after
+ * the commit.
  */
 export function collectAnnouncements(tx: Transaction, topics: Set<string>): void {
   topicsByTransaction.set(tx, topics)
 }
 
-/** The listeners of one process. */
 export class Listeners {
   readonly #listeners = new Map<string, Set<() => void>>()
 

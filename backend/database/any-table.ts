@@ -1,6 +1,6 @@
 /**
- * Access to tables whose names are known only at run time, for code that treats many tables alike. The compiler does
- * not check the names of these tables and their columns, so the caller must pass valid ones.
+ * Access to tables whose names are known only at run time. The compiler does not check the names of these tables and
+ * their columns.
  */
 import type { Kysely } from 'kysely'
 import type { Reader, Transaction } from './tables.ts'

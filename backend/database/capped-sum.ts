@@ -1,6 +1,6 @@
 /**
- * Sums of amounts. A sum above `SUM_MAX` cannot be represented exactly as a number, and reading it from PostgreSQL
- * would fail. `SUM_MAX` therefore replaces such a sum, so that responses and pages that show the sum do not fail.
+ * Sums of amounts. A sum above `SUM_MAX` is replaced by `SUM_MAX`, because a number cannot represent it exactly, and
+ * reading it from PostgreSQL would fail.
  */
 import { type RawBuilder, sql } from 'kysely'
 
@@ -12,8 +12,8 @@ export function capped(sum: number): number {
 }
 
 /**
- * Returns the SQL of a sum that is at most `SUM_MAX`. `summand` is a column or an expression, and all its values are
- * whole numbers. Without rows, the result is null, although the type does not say so.
+ * Returns the SQL of a sum that is at most `SUM_MAX`. The values of `summand` are whole numbers. Without rows, the
+ * result is null, although the type does not say so.
  */
 export function cappedSum(summand: string | RawBuilder<unknown>): RawBuilder<number> {
   const sum = sql`sum(${typeof summand === 'string' ? sql.ref(summand) : summand})`

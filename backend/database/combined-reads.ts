@@ -1,7 +1,6 @@
 /**
- * Helpers for combining several waiting reads that have the same SQL text into one statement. If some of these reads
- * have equal parameters, the database runs only one of them, and they share the result. `compileRow` builds the rows of
- * statements whose result is JSON.
+ * Helpers for combining waiting reads that have the same SQL text into one statement. Of reads with equal parameters,
+ * the database runs only one.
  */
 
 type Parameters = readonly unknown[]
@@ -13,8 +12,8 @@ export interface DistinctReads {
 }
 
 /**
- * Returns each list of parameters once. Many reads have the same parameters, e.g. the reads of a key that is used by
- * concurrent calls.
+ * Returns each list of parameters once. Many reads have equal parameters, e.g. the reads of a key that concurrent calls
+ * use.
  */
 export function distinctReads(reads: readonly Parameters[]): DistinctReads {
   const indexes = new Map<string, number>()
@@ -45,11 +44,11 @@ export function countCombinable(
 }
 
 /**
- * Compiles a function that builds a row object from the values of its columns, which were parsed from JSON. A loop that
- * adds one column after another would take ten times as long, and longer than parsing the JSON.
+ * Compiles a function that builds a row object from the values of its columns, which were parsed from JSON. A loop over
+ * the columns would take ten times as long, and longer than parsing the JSON.
  *
  * `expressionOf` returns the JavaScript expression for a column's value. The expression may use the parameters of the
- * compiled function: `values` (the values of one row or of all rows) and `index` (the number of the row).
+ * compiled function: `values` (the values of one row or of all rows) and `index` (the index of the row).
  */
 export function compileRow<Values>(
   columns: readonly string[],

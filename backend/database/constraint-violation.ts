@@ -1,8 +1,7 @@
 /**
- * A statement violated a constraint of the schema. Only this statement is undone: the transaction continues if the
- * caller catches the error. If the statement was created by `prepared` (prepared.ts), the violation ends the
- * transaction instead. Domain code converts the violations that it expects, e.g. by a duplicate invoice number, into
- * a `Problem`.
+ * A statement violated a constraint of the schema. If the caller catches the error, the transaction continues without
+ * the statement. A violation by a prepared statement (prepared.ts), however, ends the transaction. Domain code converts
+ * the violations that it expects into a `Problem`.
  */
 export class ConstraintViolation extends Error {
   readonly kind: 'unique' | 'foreign_key' | 'check'

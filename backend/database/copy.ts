@@ -1,8 +1,7 @@
 /**
- * Copies all records from SQLite to PostgreSQL or the reverse, except derived records, which the target derives itself.
- * Each table is copied after the tables to which it refers, and the rows of a table are copied in the order of their
- * keys. After an interruption, the target therefore contains the first rows of each table in this order, or none, and
- * the next copy continues after these rows.
+ * Copies all records, except derived ones (`DERIVED_TABLES`), from SQLite to PostgreSQL or the reverse. Each table is
+ * copied after the tables to which it refers, and its rows are copied in the order of their keys. After an
+ * interruption, the next copy continues after the last row of each table in the target.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Database } from './database.ts'
@@ -70,7 +69,6 @@ async function withProgress(
 
 type Row = Readonly<Record<string, unknown>>
 
-/** A database whose tables are known only at run time. */
 type Tables = Kysely<Record<string, Record<string, unknown>>>
 
 function inTransaction<T>(database: Database, work: (tx: Tables) => Promise<T>): Promise<T> {
@@ -78,9 +76,9 @@ function inTransaction<T>(database: Database, work: (tx: Tables) => Promise<T>):
 }
 
 /**
- * Returns the key of the last row that an earlier run copied (`last`), the number of rows that the earlier run copied
- * (`done`), and the number of rows in the source (`total`). Throws if the source has a different number of rows up to
- * the last copied row.
+ * Returns the key of the last row that an earlier run copied (`last`), the number of rows that it copied (`done`), and
+ * the number of rows in the source (`total`). Throws if the source has a different number of rows up to the last copied
+ * row.
  */
 async function findResumePoint(from: Database, to: Database, shape: TableShape) {
   const last = await inTransaction(to, async (tx) => {
@@ -120,7 +118,7 @@ async function copyTable({ from, to, progress }: CopyOptions, shape: TableShape,
     if (last === undefined) return
     // The next rows are read while these are written.
     reading = readRows(from, shape, last)
-    // A read that fails throws when it is awaited. Until then, without this handler, the failure would end the process.
+    // Without this handler, a read that fails before it is awaited would end the process.
     reading.catch(() => {})
     await inTransaction(to, (tx) =>
       tx
@@ -144,7 +142,7 @@ function readRows(from: Database, shape: TableShape, after?: Row): Promise<reado
   })
 }
 
-/** Several columns are compared as one row value, for which both databases use the primary key's index. */
+/** Several columns are compared as one row value, because both databases then use the primary key's index. */
 function keyOf({ key }: TableShape) {
   const columns = sql.join(key.map((column) => sql.ref(column)))
   return key.length === 1 ? columns : sql`(${columns})`

@@ -1,7 +1,4 @@
-/**
- * The interface of the database. `database/` contains the types of the tables and runs transactions; it
- * knows no domain rules.
- */
+/** The interface of the database. `database/` knows no domain rules. */
 import type { Logger } from '../../shared/process/log.ts'
 import type { MigrationProgress } from './migrating/progress.ts'
 import type { Reader, Transaction } from './tables.ts'
@@ -9,7 +6,7 @@ import type { Reader, Transaction } from './tables.ts'
 export type { Reader, Transaction } from './tables.ts'
 
 export interface Database {
-  /** Reads committed state over reader connections. */
+  /** Reads committed state. */
   readonly read: Reader
   /**
    * Whether all transactions run concurrently. If not, only transactions of different debtors run concurrently (see
@@ -17,26 +14,23 @@ export interface Database {
    */
   readonly isConcurrent: boolean
   /**
-   * Runs `work` in a transaction that is durable when the promise resolves. If `work` throws, its writes are
-   * rolled back and the promise is rejected with the same error. Throws `Problem` 503 `service_unavailable` if
-   * the writer or a connection was not free within `waitMsMax`, or if an error ended the whole transaction: nothing
-   * was recorded, and the caller may retry. Throws 504 `gateway_timeout` if it is unknown whether anything was
-   * recorded. A nested call, inside `work`, throws an assertion error.
+   * Runs `work` in a transaction that is durable when the promise resolves. If `work` throws, rolls its writes back and
+   * throws the same error. Throws `Problem` 503 `service_unavailable` if the writer or a connection was not free within
+   * `waitMsMax`, or if an error ended the whole transaction: nothing was recorded, and the caller may retry. Throws 504
+   * `gateway_timeout` if it is unknown whether anything was recorded. A nested call throws an assertion error.
    *
-   * If transactions run concurrently, `work` sees what other transactions commit meanwhile. It must lock the
-   * rows on which its decisions depend (`forNoKeyUpdate`), and must have no effect outside of `tx`, because it
-   * may run again.
+   * If `isConcurrent` is true, `work` sees what other transactions commit meanwhile. It must lock the rows on which its
+   * decisions depend (`forNoKeyUpdate`), and must have no effect outside of `tx`, because it may run again.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>, scope?: TransactionScope): Promise<T>
   /**
-   * Calls `listener` after the commit of a transaction that announced `topic` (announcements.ts), in this
-   * process or, on PostgreSQL, in another one. Returns a function that removes the listener.
+   * Calls `listener` after the commit of a transaction that announced `topic` (announcements.ts). Returns a function
+   * that removes the listener.
    */
   listen(topic: string, listener: () => void): () => void
   /**
-   * Describes by how much the clock of this machine differs from the clock of PostgreSQL, if the difference is too
-   * large for background work, whose leases and due times all backends share. Undefined on SQLite, which has one
-   * backend.
+   * The difference between the clocks of this machine and PostgreSQL, if it is too large for background work, whose
+   * leases and due times all backends share. Undefined on SQLite, which has one backend.
    */
   readonly clockFault: Error | undefined
   /** Waits for running transactions, then closes every connection. */
@@ -45,17 +39,16 @@ export interface Database {
 
 export interface TransactionScope {
   /**
-   * The account for which the transaction runs. Waiting transactions of different accounts take turns. The transactions
-   * of one account begin in the order of the calls. On PostgreSQL, however, transactions with a `debtorId` may wait in
-   * a queue of their own. All transactions without an account, e.g. of background work, take turns as if they belonged
-   * to one more account.
+   * The account for which the transaction runs. Waiting transactions of different accounts take turns; all transactions
+   * without an account count as one more account. The transactions of one account begin in the order of the calls, but
+   * on PostgreSQL, those with a `debtorId` may wait in a queue of their own.
    */
   readonly accountId?: string | undefined
   /**
    * The only debtor whose records the transaction changes. The decisions of `work` may depend only on these records, on
-   * the account's settings, and on unique constraints. Such transactions of different debtors may run at the same time,
-   * so that they share round trips and a COMMIT. If one of them fails, the others may be undone and run again. `work`
-   * must therefore have no effect outside of `tx`.
+   * the account's settings, and on unique constraints. Transactions of different debtors may run at the same time and
+   * share a COMMIT. If one of them fails, the others may be undone and run again, so `work` must have no effect outside
+   * of `tx`.
    */
   readonly debtorId?: string | undefined
 }
@@ -79,17 +72,13 @@ export interface DatabaseOptions {
   readonly log: Logger
   /**
    * A backend migrates the database; a SQLite file accepts only one backend. An operator's command and a migrator can
-   * run beside a backend. The command rejects a database with pending migrations, and never creates a database: with a
-   * wrong DATABASE_URL, it would otherwise use a new, empty one. A migrator migrates, and its statements have no time
-   * limit.
+   * run beside a backend. The command rejects a database with pending migrations, and never creates a database, because
+   * DATABASE_URL may be wrong. A migrator migrates, and its statements have no time limit.
    */
   readonly openedBy: 'backend' | 'operator' | 'migrator'
   /** How long a transaction may wait for the writer or for a connection; 5000 by default. */
   readonly waitMsMax?: number
-  /**
-   * The URL of PostgreSQL itself, if `url` leads to a pooler that may run each transaction in another
-   * session.
-   */
+  /** The URL of PostgreSQL itself, if `url` leads to a pooler that may run each transaction in another session. */
   readonly directUrl?: string | undefined
   /** The maximum number of connections to PostgreSQL, in addition to those for notifications and polling. */
   readonly connectionsMax?: number
@@ -104,21 +93,14 @@ export interface DatabaseOptions {
 export interface OpenDatabase extends Database {
   /** The names of the migrations that opening the database has applied. */
   readonly migrated: readonly string[]
-  /**
-   * Runs `work` with a reader that shows the state at one instant, however long `work` takes and whatever is
-   * committed meanwhile. A snapshot blocks no other transaction.
-   */
+  /** Runs `work` with a reader that shows the state at one instant. Blocks no other transaction. */
   snapshot<T>(work: (read: Reader) => Promise<T>): Promise<T>
   /**
-   * Empties the write-ahead log, which a database keeps for recovery from a crash, so that its files no longer contain
-   * overwritten data. Returns false if a reader still uses the log. Always returns false on PostgreSQL, where
-   * operators decide when the log is deleted.
+   * Empties SQLite's write-ahead log, so that the database's files no longer contain overwritten data. Returns false if
+   * a reader still uses the log, and on PostgreSQL, where operators decide when the log is deleted.
    */
   truncateWriteAheadLog(): Promise<boolean>
-  /**
-   * The reason for which the last transactions were lost (e.g. a full disk), until the next commit; or the reason for
-   * which commits wait at present.
-   */
+  /** Why the last transactions were lost (e.g. a full disk), until the next commit; or why commits wait at present. */
   readonly fault: Error | undefined
   activity(): DatabaseActivity
 }
@@ -130,7 +112,6 @@ export interface DatabaseActivity {
   readonly rolledBack: number
   /** Transactions that failed with 503 or 504, because of an error of the database or a wait that was too long. */
   readonly lost: number
-  /** Transactions that wait for the writer, or for a connection. */
   readonly waiting: number
   /** The pools of connections to PostgreSQL; empty for SQLite. */
   readonly pools: readonly { readonly name: string; readonly busy: number; readonly idle: number }[]

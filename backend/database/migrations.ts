@@ -1,7 +1,6 @@
 /**
- * The schema's history. It is append-only: a released migration is never edited; a later migration corrects it.
- * The SQL is valid for both SQLite and PostgreSQL. A migration that needs a different statement on each of them checks
- * on which of the two it runs.
+ * The schema's history. It is append-only: a released migration is never edited; a later migration corrects it. The SQL
+ * is valid for both SQLite and PostgreSQL, or the migration checks on which of the two it runs.
  */
 
 import type { MigrationProgress } from './migrating/progress.ts'
@@ -151,10 +150,7 @@ function pendingOf(records: readonly MigrationRecord[], migrations: Migrations):
   return Object.keys(migrations).filter((name) => !complete.has(name))
 }
 
-/**
- * A newer schema is usable, unless a migration removed columns or tables that this program needs. Such a migration
- * names an earlier one in `requires`: programs that contain the earlier migration do not need what was removed.
- */
+/** A newer schema is usable, unless a migration removed columns or tables that this program needs (see `requires`). */
 function assertUsable(records: readonly MigrationRecord[], migrations: Migrations): void {
   const unusable = records.filter(
     ({ name, requires }) => !(name in migrations) && requires !== null && !(requires in migrations),

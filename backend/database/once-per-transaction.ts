@@ -1,7 +1,9 @@
-/** Caches the results of a read until the transaction ends. The transaction itself must not change these results. */
 import type { Transaction } from './tables.ts'
 
-/** Runs `read` at most once in a transaction for each key; later calls get the first result. */
+/**
+ * Runs `read` at most once in a transaction for each key; later calls get the first result. The transaction must not
+ * change what `read` reads.
+ */
 export function oncePerTransaction<Result>(
   read: (tx: Transaction, key: string) => Promise<Result>,
 ): (tx: Transaction, key: string) => Promise<Result> {

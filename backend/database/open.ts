@@ -1,4 +1,3 @@
-/** Opens the database that `DATABASE_URL` names. */
 import { resolve } from 'node:path'
 import { SettingsError } from '../../shared/process/settings.ts'
 import type { DatabaseOptions, OpenDatabase } from './database.ts'

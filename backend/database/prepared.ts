@@ -1,8 +1,7 @@
 /**
- * Prepared statements for the most frequent routes. Kysely compiles a statement each time, which takes
- * longer than the database needs to run it. Prepared statements are compiled once and then receive only
- * their values. They are sent to the connection directly, since Kysely awaits a dozen promises before it
- * sends a statement.
+ * Prepared statements for the most frequent routes. Kysely compiles a statement each time, which takes longer than the
+ * database needs to run it. Prepared statements are compiled once. They are sent to the connection directly, because
+ * Kysely awaits a dozen promises before it sends a statement.
  */
 import type { Compilable, CompiledQuery, DatabaseConnection } from 'kysely'
 import { LRUCache } from 'lru-cache'
@@ -10,7 +9,7 @@ import type { Reader, Transaction } from './database.ts'
 
 type Value = string | number | null
 
-/** Values by name. An array may have any length; each length up to `ARRAY_LENGTH_MAX` has its own statement. */
+/** Values by name. Each length of an array, up to `ARRAY_LENGTH_MAX`, has its own statement. */
 type Values = { readonly [name: string]: Value | readonly Value[] }
 
 type Db = Reader | Transaction
@@ -56,9 +55,8 @@ export function setDirectConnection(db: object, connection: DatabaseConnection):
 }
 
 /**
- * Longer arrays are rare. A statement with such an array is compiled for each use, because clients determine the
- * length, e.g. by the number of invoices that a payment pays. If the statements for all lengths were kept, they would
- * use up the memory.
+ * A statement with a longer array is compiled for each use. Clients determine the length, e.g. by the number of
+ * invoices that a payment pays, so keeping a statement for each length would use up the memory.
  */
 const ARRAY_LENGTH_MAX = 100
 
@@ -67,7 +65,7 @@ const ARRAY_LENGTH_MAX = 100
  *
  * A write that returns no rows may be sent without waiting for its result: if it fails, a later statement or the
  * transaction throws its error. If a prepared write violates a constraint, the whole transaction fails. Code that must
- * catch a violation uses a write that is not prepared: if that write fails, only the write is undone.
+ * catch a violation uses a write that is not prepared.
  *
  * `build` is called once for each kind of connection and each combination of names and array lengths, except for long
  * arrays. It receives placeholders instead of values, so it must not depend on the values.
@@ -107,9 +105,9 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
 const PAGE_STATEMENTS_MAX = 500
 
 /**
- * Like `prepared`, for the query for a page of a list. `variant` becomes part of the SQL text: the sort, the size
- * of the page, and values with few alternatives, such as a status. A database keeps one plan for each text, and
- * the best plan may depend on such a value, or on the size of the page. All other values are passed in `values`.
+ * Like `prepared`, for the query for a page of a list. `variant` becomes part of the SQL text, because the best plan
+ * may depend on it: the sort, the size of the page, and values with few alternatives, such as a status. All other
+ * values are passed in `values`.
  */
 export function preparedPage<V extends { readonly [K in keyof V]: string }, F extends object, Row>(
   build: (reader: Reader, values: V, variant: F) => Compilable<Row>,
@@ -148,7 +146,7 @@ async function run<Row>(db: Db, compiled: CompiledQuery<Row>): Promise<Row[]> {
 }
 
 /**
- * Identifies a statement of one builder: by the names of the values and the lengths of the arrays. Returns undefined if
+ * Identifies a statement of one builder by the names of the values and the lengths of the arrays. Returns undefined if
  * an array is longer than `ARRAY_LENGTH_MAX`.
  */
 function shapeOf(values: Values): string | undefined {

@@ -7,16 +7,13 @@ export interface RetentionRule {
   /** The name of the rule in log messages, e.g. `webhook events`. */
   readonly name: string
   /**
-   * Returns at most one batch of expired rows; empty if there are none. A rule with an age column returns the oldest
-   * rows first. Its search begins at the time that `last`, the last row of the previous batch, has in this column. If
-   * each search began with the oldest row, it would have to skip the same rows again: rows that are kept although they
-   * are old, and on PostgreSQL rows that were deleted since the last vacuum.
+   * Returns at most one batch of expired rows. A rule with an age column returns the oldest rows first. Its search
+   * begins at the time that `last`, the last row of the previous batch, has in this column. Otherwise, each search
+   * would skip the same rows again: old rows that are kept, and on PostgreSQL rows that were deleted since the last
+   * vacuum.
    */
   findExpired(read: Reader, now: Date, last?: RowKey): Promise<readonly RowKey[]>
-  /**
-   * Deletes or changes the rows of one batch, unless this has happened already. A batch is small, so that payments wait
-   * only briefly for the transaction.
-   */
+  /** Deletes or changes the rows of one batch, unless this has happened already. */
   applyTo(tx: Transaction, keys: readonly RowKey[]): Promise<void>
 }
 
@@ -24,7 +21,7 @@ export interface RetentionRule {
 export type RowKey = Readonly<Record<string, unknown>>
 
 /**
- * The maximum number of rows in a batch. Deleting a batch occupies the writer for a few milliseconds, even if its rows
+ * The maximum number of rows in a batch. A batch occupies SQLite's writer for a few milliseconds, even if its rows
  * contain whole response bodies.
  */
 export const BATCH_MAX = 100
@@ -35,17 +32,14 @@ interface AgeRule<Column extends string> {
   /** The columns of the primary key. */
   readonly key: readonly Column[]
   /**
-   * The age column: it contains the time from which the row is kept for `keptMs`, e.g. the time of its creation or
-   * expiry. The column needs an index if the table can become large.
+   * Contains the time from which the row is kept for `keptMs`, e.g. the time of its creation or expiry. The column
+   * needs an index if the table can become large.
    */
   readonly ageColumn: Column
   readonly keptMs: number
 }
 
-/**
- * Returns the time in the row's age column, at which the next batch begins; without a row, a text that sorts before all
- * times.
- */
+/** Returns the time in the row's age column; without a row, a text that sorts before all times. */
 export function startOfNextBatch(row: RowKey | undefined, column: string): string {
   return row === undefined ? '' : String(row[column])
 }

@@ -1,7 +1,7 @@
 /**
  * The columns `revision` and `updated_at` of a debtor, an invoice, a payment or a message. With each change, `revision`
- * increases by one. `updated_at` increases, too, even if the clocks of the backends differ: it is the current time or,
- * if the current time is not later than the previous value, one millisecond after the previous value.
+ * increases by one. `updated_at` increases, too, even if the clocks of the backends differ: it is the current time, but
+ * at least one millisecond after the previous value.
  */
 import { type Expression, type RawBuilder, sql } from 'kysely'
 import { isPostgres } from './engine.ts'
@@ -30,10 +30,7 @@ const LATER_ON_POSTGRES = sql`to_char(
   'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
 )`
 
-/**
- * Returns the next values of both columns for a row that was read under the lock of its debtor, so that no other
- * transaction changes it meanwhile.
- */
+/** Returns the next values of both columns for a row that was read under the lock of its debtor. */
 export function nextRevisionOf(
   { updated_at, revision }: { readonly updated_at: string; readonly revision: number },
   now: Date,

@@ -1,6 +1,6 @@
 /**
- * Reads the names of the tables and their columns from the catalog of an SQLite database, for code that processes every
- * table, such as the copy of a database. A PostgreSQL database has the same tables, but a more complex catalog.
+ * Reads the names of the tables and their columns from the catalog of an SQLite database. A PostgreSQL database has the
+ * same tables, but a more complex catalog.
  */
 import { type Kysely, sql } from 'kysely'
 
@@ -12,8 +12,7 @@ export interface TableShape {
 }
 
 /**
- * Tables that triggers and workers derive from the records. They are neither copied to another database, which derives
- * them again, nor exported.
+ * Tables that triggers and workers derive from the records. They are neither copied to another database nor exported.
  */
 export const DERIVED_TABLES: readonly string[] = [
   'ledger_changes',

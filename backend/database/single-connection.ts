@@ -1,7 +1,4 @@
-/**
- * Runs Kysely over one `DatabaseConnection`, for both engines. Some implementations of this interface, such as
- * `SqliteReaders`, distribute statements over the connections of a pool.
- */
+/** Runs Kysely over one `DatabaseConnection`, which may also be a pool, such as `SqliteReaders`. */
 import { type DatabaseConnection, type Dialect, type Driver, Kysely } from 'kysely'
 import { setDirectConnection } from './prepared.ts'
 
@@ -19,7 +16,6 @@ export function kyselyOver<T>(
   return db
 }
 
-/** Transactions are begun and ended outside of Kysely. */
 class SingleConnection implements Driver {
   readonly #connection: DatabaseConnection
 

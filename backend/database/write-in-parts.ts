@@ -1,8 +1,8 @@
 /** Writes any number of rows, in several statements if one would have too many parameters. */
 
 /**
- * The maximum number of rows in one statement. SQLite accepts 32,766 parameters in a statement, and PostgreSQL accepts
- * more. This is enough for 500 rows of `messages`, the widest table that is written in parts.
+ * The maximum number of rows in one statement. SQLite accepts 32,766 parameters (and PostgreSQL more), which is enough
+ * for 500 rows of `messages`, the widest table that is written in parts.
  */
 const ROWS_MAX = 500
 

@@ -12,10 +12,7 @@ export interface MigrationProgress {
 
 const LOG_INTERVAL_MS = 10_000
 
-/**
- * Logs the progress of the migration that a backend runs when it starts: each note, and a line every ten seconds while
- * work continues. No line is logged for work that takes less time.
- */
+/** Logs each note, and a line every ten seconds while work continues. */
 export function createLoggedProgress(log: Logger): MigrationProgress {
   let work: { readonly label: string; readonly total: number | undefined; done: number } | undefined
   let timer: NodeJS.Timeout | undefined

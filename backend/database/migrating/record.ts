@@ -9,8 +9,8 @@ export interface MigrationRecord {
   readonly name: string
   readonly stepsDone: number
   /**
-   * The key of the last row that the current backfill has processed; null before its first batch, and if no backfill
-   * runs.
+   * The key of the last row that the current backfill has processed, as JSON; null before its first batch, and if no
+   * backfill runs.
    */
   readonly position: string | null
   /** See `Migration.requires`. */
@@ -53,8 +53,8 @@ export async function readRecords({
 }
 
 /**
- * Creates the table `schema_migrations` and copies the records of its predecessor into it. The predecessor remains,
- * because older versions of this program read it, and can therefore still start on a newer schema.
+ * Creates the table `schema_migrations` and copies the records of its predecessor into it. The predecessor remains, so
+ * that older versions of this program, which read it, can still start.
  */
 export async function createRecordTable(
   { hasTable }: MigrationTarget,

@@ -1,6 +1,6 @@
 /**
- * Applies migrations step by step, while other processes serve calls. Every step and batch is recorded at
- * its end, so any process can continue where another was killed.
+ * Applies migrations step by step, while other processes serve calls. Each step and batch is recorded at its end, so
+ * that another process can continue after a kill.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
@@ -25,15 +25,15 @@ import type { MigrationTarget } from './target.ts'
 
 export type Migrations = Readonly<Record<string, Migration>>
 
-/** The approximate time for which a batch locks its rows. A payment that needs one of these rows waits. */
+/** The approximate time for which a batch locks its rows. A payment that needs one of them waits. */
 const BATCH_MS = 50
-/** Smaller batches would lock their rows for hardly less time, because the commit takes most of the time. */
+/** In smaller batches, the commit takes most of the time. */
 const BATCH_ROWS_MIN = 200
 const BATCH_ROWS_MAX = 10_000
 
 /**
- * Applies all migrations in one transaction, for a database that is not in use yet. Returns the names of
- * the applied migrations: none if another process has applied them already.
+ * Applies all migrations in one transaction, for a database that is not in use yet. Returns their names: none if
+ * another process has applied them already.
  */
 export function migrateEmpty(
   target: MigrationTarget,
@@ -109,15 +109,14 @@ async function runStep(
     })
     return
   }
-  // The step is recorded only afterwards, because it cannot run in a transaction. If the process is killed in between,
-  // the step runs again.
+  // The step runs again if the process is killed before the step is recorded.
   await runWithoutBlocking(step)
   await runAndRecord(target, at, async () => undefined)
 }
 
 /**
  * Pauses after each batch for as long as its statements took, so that calls get about half of the database's capacity.
- * The size of batches is adjusted so that each takes about 50 ms.
+ * The size of the batches is adjusted so that most take between half of `BATCH_MS` and `BATCH_MS`.
  */
 async function runBackfill(
   target: MigrationTarget,
@@ -155,8 +154,8 @@ async function runBackfill(
 
 /**
  * Reads the keys of up to `limit` rows after `position`, and updates those rows that meet the condition of the step. In
- * the result, `rows` is the number of rows that were read. `last` is the key of the last of them; undefined if fewer
- * than `limit` rows were left, which means that the step is done.
+ * the result, `rows` is the number of keys that were read. `last` is the last of these keys; undefined if fewer than
+ * `limit` rows were left, which means that the step is done.
  */
 async function backfillBatch(
   tx: Kysely<unknown>,
@@ -216,7 +215,6 @@ function runAndRecord(
   })
 }
 
-/** Whether the record shows that the step at `index` is done. */
 function hasDone(record: MigrationRecord | undefined, index: number): boolean {
   return record !== undefined && (record.isComplete || record.stepsDone > index)
 }

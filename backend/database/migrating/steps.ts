@@ -1,6 +1,6 @@
 /**
- * The steps of a migration. Processes of the previous version serve calls while it runs, so each step blocks writers
- * only for a moment (but on SQLite, an `index` or a `column` blocks them until the whole table is read). The kinds of
+ * The steps of a migration. Processes of the previous version serve calls meanwhile, so each step blocks writers only
+ * for a moment. On SQLite, however, an `index` or a `column` blocks them until the whole table is read. The kinds of
  * steps:
  *
  * - `transaction`: short statements, all or none. A statement that reads a whole table does not belong here.
@@ -8,9 +8,6 @@
  * - `check`: replaces a check of a table. PostgreSQL validates the new check in the same way.
  * - `index`: builds an index, on PostgreSQL without blocking writers.
  * - `backfill`: fills a column of existing rows in batches, each in a transaction of its own.
- *
- * The runner records each step and the position of a backfill. If the runner is killed, the next run continues
- * at the recorded position.
  */
 import assert from 'node:assert'
 import { type Kysely, sql } from 'kysely'
@@ -20,7 +17,7 @@ export interface Migration {
   /**
    * Only for a migration that removes columns or tables: the name of an earlier migration, the marker (see "Remove" in
    * CONTRIBUTING.md). Programs that contain the marker do not use these columns or tables. Once the removal has begun,
-   * a program without the marker refuses to start. If `requires` is absent, any program may start.
+   * a program without the marker refuses to start.
    */
   readonly requires?: string
 }
@@ -71,7 +68,7 @@ export interface BackfillStep {
   readonly where: string
 }
 
-/** Runs statements in one transaction. Each must be quick, however large the tables are. */
+/** Each statement must be quick, however large the tables are. */
 export function transaction(...statements: readonly string[]): TransactionStep {
   return {
     kind: 'transaction',
@@ -82,10 +79,7 @@ export function transaction(...statements: readonly string[]): TransactionStep {
   }
 }
 
-/**
- * Adds a column with a check. On PostgreSQL, the step consists of several statements, because a single statement would
- * validate the whole table while it is locked.
- */
+/** Adds a column with a check. */
 export function column(table: string, name: string, type: string, condition: string): ColumnStep {
   return { kind: 'column', table, column: name, type, check: condition }
 }
@@ -109,8 +103,8 @@ export function index(statement: string): IndexStep {
 /**
  * Runs `update <table> set <set> where <where>`, in batches in the order of the primary key. Running the update again
  * must not change its result. The update misses rows that a process of the previous version inserts with a key before
- * the current batch. Therefore, the column's default must be correct for such rows, or the code that reads them must
- * also accept rows without the new value.
+ * the current batch. Therefore, the column's default must be correct for such rows, or code must also accept rows
+ * without the new value.
  */
 export function backfill(
   work: Omit<BackfillStep, 'kind' | 'key'> & Partial<Pick<BackfillStep, 'key'>>,
@@ -118,13 +112,13 @@ export function backfill(
   return { kind: 'backfill', key: ['id'], ...work }
 }
 
-/** Returns the statement that creates an index. With `concurrently`, PostgreSQL does not block writers. */
+/** With `concurrently`, PostgreSQL does not block writers. */
 export function indexStatement(step: IndexStep, mode?: 'concurrently'): string {
   const words = ['create', ...(step.isUnique ? ['unique'] : []), 'index', ...(mode ? [mode] : [])]
   return [...words, step.name, step.definition].join(' ')
 }
 
-/** Returns one statement that adds a column and its check: for SQLite, and for an empty database. */
+/** Returns the statement for SQLite, and for an empty database. */
 export function columnStatement({
   table,
   column: name,

@@ -4,14 +4,11 @@ import type { CheckStep, ColumnStep, IndexStep } from './steps.ts'
 
 export interface MigrationTarget {
   readonly db: Kysely<unknown>
-  /**
-   * Uses the only connection of `db`. A call inside of `transaction` therefore also finds tables that the transaction
-   * has created.
-   */
+  /** A call inside of `transaction` also finds tables that the transaction has created. */
   hasTable(name: string): Promise<boolean>
   /**
-   * Runs `work` in a transaction. On PostgreSQL, if a statement of `work` waits for a lock for more than a moment, the
-   * transaction is rolled back and `work` runs again later: otherwise, other transactions would queue behind the
+   * Runs `work` in a transaction. On PostgreSQL, if a statement waits for a lock for more than a moment, the
+   * transaction is rolled back and `work` runs again later. Otherwise, other transactions would queue behind the
    * statement. On SQLite, `work` runs once, and blocks writers until it ends.
    */
   transaction<T>(work: (tx: Kysely<unknown>) => Promise<T>): Promise<T>
@@ -23,8 +20,8 @@ export interface MigrationTarget {
   /** Replaces a check constraint in a transaction. Used in an empty database, and if `runWithoutBlocking` is absent. */
   replaceCheck(tx: Kysely<unknown>, step: CheckStep): Promise<void>
   /**
-   * Runs `work` while no other process migrates. On SQLite, `work` runs immediately, because transactions alone
-   * prevent two processes from running the same step.
+   * Runs `work` while no other process migrates. On SQLite, transactions alone prevent two processes from running the
+   * same step.
    */
   exclusively<T>(work: () => Promise<T>): Promise<T>
 }

@@ -1,7 +1,6 @@
 /**
- * Announces to all backends of one database that there is work on a topic, with LISTEN and NOTIFY. Notifications are
- * sent after the commit instead of inside the transaction, because PostgreSQL serializes the commits of transactions
- * that notify.
+ * Announces work to all backends of one database with LISTEN and NOTIFY. Notifications are sent after the commit
+ * instead of inside the transaction, because PostgreSQL serializes the commits of transactions that notify.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -14,8 +13,8 @@ const CHANNEL = 'receivables'
 const NOTIFY_EVERY_MS = 20
 
 /**
- * The delay before a lost connection is opened again. Until then, no notifications arrive, so workers must poll to find
- * the work that other backends announce.
+ * The delay before a lost connection is opened again. Meanwhile, workers find the work of other backends only by
+ * polling.
  */
 const RECONNECT_MS = 1000
 
@@ -25,14 +24,14 @@ export interface PostgresAnnouncementsOptions {
    * connection must not pass through a pooler, because LISTEN needs a session of its own.
    */
   connect(): Promise<pg.Client>
-  /** Sends a statement that notifies. Any connection may be used for it, even one through a pooler. */
+  /** Sends a statement that notifies. Any connection may be used, even through a pooler. */
   query(text: string, values: readonly string[]): Promise<unknown>
 }
 
 export class PostgresAnnouncements {
   readonly #options: PostgresAnnouncementsOptions
   readonly #listeners = new Listeners()
-  /** Identifies this process's own notifications, which its listeners have already received. */
+  /** Identifies this process's own notifications, of which its listeners already know. */
   readonly #sender = randomUUID()
   readonly #unsent = new Set<string>()
   #sending: Promise<void> | undefined
@@ -93,7 +92,6 @@ export class PostgresAnnouncements {
       })
       await client.query(`listen ${CHANNEL}`)
       this.#connection = client
-      // Announcements before this moment may have been missed.
       this.#listeners.callAll()
     } catch {
       // `end` is not awaited, because it may never resolve if the connection hangs.

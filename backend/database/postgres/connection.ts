@@ -1,4 +1,3 @@
-/** PostgreSQL connections for Kysely. */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
 import type pg from 'pg'
@@ -37,7 +36,6 @@ interface Pending {
   readonly statement: Statement
   /** Whether a savepoint precedes the statement, so that a violation does not abort the transaction. */
   readonly isUndoable: boolean
-  /** Absent if nothing waits for the result. */
   readonly awaited?: {
     resolve(result: QueryResult<never>): void
     reject(error: unknown): void
@@ -45,16 +43,16 @@ interface Pending {
 }
 
 /**
- * The connection of one transaction. A statement is not sent immediately, but when the running callback and its promise
- * reactions have ended (`process.nextTick`). All statements that were added until then are sent together. The server
- * runs them in the order of the calls of `executeQuery`.
+ * The connection of one transaction. A statement is not sent immediately, but at the next tick (`process.nextTick`),
+ * together with all statements that were added until then. The server runs them in the order of the calls of
+ * `executeQuery`.
  *
  * A prepared write (see prepared.ts) that returns no rows is not awaited: it is sent together with the next awaited
  * statement, or with the COMMIT. If such a write fails, the next awaited statement throws the error of the write, or
  * `commit` returns false.
  *
- * In PostgreSQL, a failed statement aborts the whole transaction. Code that must catch a constraint violation therefore
- * uses a write that is not prepared. Such a write has a savepoint, so that a violation undoes only the write itself.
+ * In PostgreSQL, a failed statement aborts the whole transaction. A write that is not prepared therefore has a
+ * savepoint, so that code can catch its constraint violation.
  */
 export class TransactionConnection implements DatabaseConnection {
   readonly #client: pg.ClientBase
@@ -69,7 +67,6 @@ export class TransactionConnection implements DatabaseConnection {
   #undoableWrite: Promise<unknown> | undefined
   #hasSavepoint = false
   #hasEnded = false
-  /** Whether a failed statement has aborted the transaction, so that it can only be rolled back. */
   #isAborted = false
   #unawaitedError: unknown
   #fatalError: TransactionConnection['fatalError']
@@ -89,7 +86,7 @@ export class TransactionConnection implements DatabaseConnection {
     return this.#unawaitedError
   }
 
-  /** Whether the transaction has ended properly, so that the connection can be used for another transaction. */
+  /** Whether the connection can be used for another transaction. */
   get hasEnded(): boolean {
     return this.#hasEnded
   }
@@ -123,9 +120,9 @@ export class TransactionConnection implements DatabaseConnection {
   }
 
   /**
-   * Rolls back. Statements that have not been sent yet are dropped. If one of them is awaited, however, they are sent
-   * first, so that each awaited statement gets its result. If the rollback fails, `hasEnded` remains false: the
-   * connection is lost, and with it the transaction.
+   * Rolls back. Unsent statements are dropped. If one of them is awaited, however, all are sent first, so that each
+   * awaited statement gets its result. If the rollback fails, `hasEnded` remains false: the connection is lost, and
+   * with it the transaction.
    */
   async rollback(): Promise<void> {
     await this.#undoableWrite
@@ -246,8 +243,7 @@ export class TransactionConnection implements DatabaseConnection {
 
   #translate(error: unknown, { statement }: Pending): unknown {
     const isRenamed = this.#names.renewAfter(error, statement.text, statement.name)
-    // If the server could no longer run the statement under its name, the statement now has a new name, and the
-    // transaction may succeed when it runs again.
+    // If the statement has a new name now, the transaction may succeed when it runs again.
     const kind = isRenamed ? 'conflict' : errorKindOf(error)
     if (kind === undefined || !(error instanceof Error)) return error
     this.#fatalError ??= { kind, error }

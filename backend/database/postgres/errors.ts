@@ -12,10 +12,7 @@ import { ConstraintViolation } from '../constraint-violation.ts'
  */
 export type ErrorKind = 'conflict' | 'locked' | 'unavailable' | 'connection_lost'
 
-/**
- * Kinds by error code, or by the first two characters of the code, which are its class. The entry of a code takes
- * precedence over the entry of its class.
- */
+/** Kinds by error code or by its class (the first two characters). The entry of a code takes precedence. */
 const ERROR_KINDS: ReadonlyMap<string, ErrorKind> = new Map<string, ErrorKind>([
   // A serialization failure.
   ['40001', 'conflict'],
@@ -27,13 +24,13 @@ const ERROR_KINDS: ReadonlyMap<string, ErrorKind> = new Map<string, ErrorKind>([
   ['57014', 'unavailable'],
   // Insufficient disk space, memory or connections.
   ['53', 'unavailable'],
-  // A system error, e.g. of a disk that does not respond.
+  // A system error, e.g. of the disk.
   ['58', 'unavailable'],
   // The connection failed.
   ['08', 'connection_lost'],
   // The server shuts down, has crashed, or has not started yet.
   ['57', 'connection_lost'],
-  // The transaction was idle for too long, so the server has closed the connection.
+  // The transaction was idle for too long.
   ['25P03', 'connection_lost'],
   // The server has become a standby.
   ['25006', 'connection_lost'],
@@ -54,12 +51,12 @@ export function errorKindOf(error: unknown): ErrorKind | undefined {
   return ERROR_KINDS.get(code) ?? ERROR_KINDS.get(code.slice(0, 2))
 }
 
-/** Whether the server sent an error after which the connection must not be used again, e.g. because it shuts down. */
+/** Whether the server sent an error after which the connection must not be used again. */
 export function endsConnection(error: unknown): boolean {
   return error instanceof DatabaseError && errorKindOf(error) === 'connection_lost'
 }
 
-/** Whether the error shows that the server is a standby, which may return outdated data. */
+/** Whether the error shows that the server is a standby. */
 export function isReadOnlyServer(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === '25006'
 }

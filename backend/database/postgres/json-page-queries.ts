@@ -16,9 +16,7 @@ interface JsonPageQuery {
   readonly columns: readonly string[]
   /** The columns of large numbers, which are sent as text because JSON.parse would round them. */
   readonly large: ReadonlySet<string>
-  /** The statement that returns the page, one JSON text for each column. */
   readonly text: string
-  /** Returns the row at the index, from the values of each column. */
   readonly toRow: (valuesByColumn: unknown[][], index: number) => Row
 }
 
@@ -49,7 +47,7 @@ export class JsonPageQueries {
       (name) => `json_agg(found."${name}"${large.has(name) ? '::text' : ''})::text`,
     )
     const text = `select ${expressions} from (${sql}) as found`
-    // In the compiled code, `values` are the values by column, and `index` is the index of the row.
+    // In the compiled code, `values` are the values by column.
     const toRow = compileRow<unknown[][]>(columns, (at) => `values[${at}][index]`)
     this.#queries.set(sql, { columns, large, text, toRow })
   }

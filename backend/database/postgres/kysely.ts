@@ -1,4 +1,3 @@
-/** Kysely over a PostgreSQL connection, and the order of text in PostgreSQL. */
 import {
   type DatabaseConnection,
   type Kysely,
@@ -10,7 +9,7 @@ import {
 } from 'kysely'
 import { kyselyOver } from '../single-connection.ts'
 
-/** All connections have the same adapter, because `prepared.ts` caches compiled statements by adapter. */
+/** Shared by all connections, because `prepared.ts` caches compiled statements by adapter. */
 const ADAPTER = new PostgresAdapter()
 
 /** Sends every statement over this connection. */
@@ -23,8 +22,8 @@ export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T>
 }
 
 /**
- * Makes PostgreSQL compare texts by code point, as SQLite does, in all columns that migrations create, whatever the
- * locale of the database is. Lists then have the same order on both databases, and prefixes can be found by comparison.
+ * Makes PostgreSQL compare texts by code point, as SQLite does, in all columns that migrations create. Lists then have
+ * the same order on both databases, and prefixes can be found by comparison.
  */
 export const textByCodePoint: KyselyPlugin = {
   transformQuery({ node }): RootOperationNode {

@@ -17,7 +17,6 @@ import {
 } from './schema-changes.ts'
 import { connectAlone } from './sessions.ts'
 
-/** The oldest version of PostgreSQL that this program supports. */
 const VERSION_MIN = 14
 
 /**
@@ -33,22 +32,21 @@ const LOCK_POLL_MS = 200
 const LOCK_NOTE_MS = 30_000
 
 /**
- * How long a statement in a transaction of the migration may wait for another transaction's lock. Meanwhile, other
- * statements on the same table queue behind this statement. The timeout is shorter than PostgreSQL's deadlock_timeout,
- * so that a conflict always aborts the migration, and never a payment.
+ * How long a statement in a transaction of the migration may wait for a lock. Other statements on the same table queue
+ * behind it meanwhile. The timeout is shorter than PostgreSQL's deadlock_timeout (1 s by default), so that a conflict
+ * aborts the migration, and never a payment.
  */
 const LOCK_TIMEOUT_MS = 300
 
 /**
- * If another transaction blocks the work, the pause before the next attempt doubles each time, up to this value. The
- * actual pause is up to half shorter or longer, at random.
+ * While another transaction blocks the work, the pause before the next attempt doubles up to this value. A random
+ * factor between 0.5 and 1.5 is then applied.
  */
 const RETRY_PAUSE_MS_MAX = 5000
 
 /**
- * Returns the names of the migrations that it applied. If `options.mayMigrate` is false, applies none, and throws if a
- * migration is pending. If several backends start together, the first one applies the migrations, and the others wait
- * and find none to apply. `name` is the `application_name` of the connection.
+ * Applies the pending migrations, and returns their names. If `options.mayMigrate` is false, throws if a migration is
+ * pending. `name` is the `application_name` of the connection.
  */
 export async function migrateServer(
   url: string,
@@ -85,7 +83,6 @@ export async function migrateServer(
 /** Only the migration may use `client`, because the advisory lock belongs to this connection. */
 function createTarget(client: pg.ClientBase, options: BuildOptions): MigrationTarget {
   const { progress } = options
-  // The plugin makes new columns compare texts by code point, as SQLite does.
   const db = kyselyOnConnection<unknown>({
     executeQuery: (compiled) => query(client, compiled),
     streamQuery() {
@@ -144,8 +141,8 @@ async function transact<T>(
 }
 
 /**
- * Retries work that was aborted because another transaction holds a lock, or because of a deadlock with another
- * transaction. The migration gives way, so that it hardly delays calls.
+ * Retries work that was aborted because of a lock of another transaction or a deadlock. The migration gives way, so
+ * that it hardly delays calls.
  */
 async function retryWhileLocked<T>(
   progress: MigrationProgress,
@@ -167,8 +164,8 @@ async function retryWhileLocked<T>(
 }
 
 /**
- * Polls the lock instead of waiting for it. A waiting statement would keep a snapshot, and `create index
- * concurrently`, in the process that has the lock, would wait forever for the end of this snapshot.
+ * Polls the lock, because a statement that waits for it would keep a snapshot. In the process that has the lock,
+ * `create index concurrently` would wait forever for the end of this snapshot.
  */
 async function lock(client: pg.ClientBase, progress: MigrationProgress): Promise<void> {
   let notedAt: number | undefined

@@ -1,8 +1,7 @@
 /**
  * PostgreSQL: any number of backends on one database. Each transaction, or each group of transactions of different
- * debtors (transaction-groups.ts), runs with READ COMMITTED on a connection of its own; code must lock the rows on
- * which its decisions depend. A transaction that the database aborted, e.g. because of a deadlock, is retried a few
- * times by `PostgresDatabase`, so that its caller rarely notices.
+ * debtors (transaction-groups.ts), runs with READ COMMITTED on a connection of its own. A transaction that the database
+ * aborted, e.g. because of a deadlock, is retried a few times.
  */
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -44,12 +43,9 @@ const READERS_SHARE = 1 / 3
 /** `PostgresReaders` needs one connection for prepared statements, and one for all other statements. */
 const READERS_MIN = 2
 
-/** The maximum number of attempts of a transaction. */
 const ATTEMPTS_MAX = 5
 
-/** The value that `AsyncLocalStorage` returns in the work of a transaction. */
 interface TransactionState {
-  /** False once the work has ended; a statement that the work runs later fails. */
   active: boolean
 }
 
@@ -64,9 +60,8 @@ const LOCK_SHARE = 0.6
 
 /**
  * How long a statement of a group of transactions may wait for a lock. After this time, the group fails, and each of
- * its transactions runs by itself, so that only the transaction that needs the lock waits longer. The limit is shorter
- * than the time after which the server looks for deadlocks (1 s by default): in a deadlock with another transaction,
- * the group usually fails first.
+ * its transactions runs by itself. The limit is shorter than the time after which the server looks for deadlocks (1 s
+ * by default): in a deadlock with another transaction, the group usually fails first.
  */
 const GROUP_LOCK_MS_MAX = 250
 
@@ -130,7 +125,6 @@ class PostgresDatabase implements OpenDatabase {
   readonly #waitMsMax: number
   readonly #lockMsMax: number
   readonly #waits: DatabaseOptions['waits']
-  /** The numbers of ended transactions, by outcome. */
   readonly #outcomes = { committed: 0, rolledBack: 0, lost: 0 }
   readonly #writers: PostgresWriters
   readonly #groups: TransactionGroups
@@ -252,7 +246,6 @@ class PostgresDatabase implements OpenDatabase {
     return this.#closing
   }
 
-  /** The first attempt uses the connection `first`, if there is one. */
   async #runWithRetries<T>(
     work: Work<T>,
     accountId: string | undefined,
@@ -292,7 +285,7 @@ class PostgresDatabase implements OpenDatabase {
     try {
       return await this.#run(connection, work)
     } finally {
-      // If the transaction has not ended, its connection is closed, which aborts whatever was running on it.
+      // If the transaction has not ended, closing its connection aborts it.
       writer.release(!connection.hasEnded)
     }
   }
@@ -335,11 +328,7 @@ class PostgresDatabase implements OpenDatabase {
     )
   }
 
-  /**
-   * Runs the works on one connection, at the same time, so that their statements are sent together. Returns undefined
-   * if a work, a statement or the COMMIT failed, so that nothing is recorded. Throws `gateway_timeout` if the outcome
-   * of the COMMIT is unknown.
-   */
+  /** See `GroupOptions.runTogether`. The works run at the same time, so that their statements are sent together. */
   async #runTogether<T>(
     works: readonly GroupWork<T>[],
     writer: Writer,
@@ -354,8 +343,7 @@ class PostgresDatabase implements OpenDatabase {
       const results = outcomes.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
       if (results.length === works.length && connection.fatalError === undefined) {
         const attempt = await this.#commit(connection, results).catch((error: unknown) => {
-          // After any other error, nothing is recorded, and the caller runs each work again by itself, because the
-          // error may concern only one of them.
+          // After any other error, nothing is recorded, and the caller runs each work by itself.
           if (!(error instanceof Problem && error.code === 'gateway_timeout')) return undefined
           this.#outcomes.lost += works.length - 1
           throw this.#recordLoss(error, error.cause)
@@ -392,8 +380,9 @@ class PostgresDatabase implements OpenDatabase {
   }
 
   /**
-   * Returns undefined if a statement whose result is not awaited (a write that returns no rows) has failed, so that
-   * nothing was committed. Throws a problem if the COMMIT failed: `gateway_timeout` if its outcome is unknown.
+   * Returns undefined if a write that was not awaited has failed, so that nothing was committed. If the COMMIT failed
+   * because of a conflict, returns the error, so that the transaction is retried. After any other failure, throws a
+   * problem: `gateway_timeout` if the outcome is unknown.
    */
   async #commit<T>(connection: TransactionConnection, value: T): Promise<Attempt<T> | undefined> {
     try {

@@ -1,13 +1,13 @@
 /**
  * Finds which of several servers accepts writes. A standby that is promoted starts a timeline with a higher number. A
- * former primary that still runs, or runs again, has a timeline with a lower number, and is never used again.
- * Otherwise, a backend could use a former primary and accept a key that was revoked on the new primary.
+ * former primary has a timeline with a lower number, and is never used again: the backend could otherwise accept a key
+ * that was revoked on the new primary.
  *
  * Each server is polled over a connection of its own, so that a server that hangs does not delay the others.
  *
- * The poll also finds dead connections, e.g. after a firewall has dropped them or a server has lost power. When the
- * poll's connection is silent but a new one works, every other connection that has been silent for equally long is
- * closed. Without this, each statement on such a connection would wait for its full time limit.
+ * The poll also finds dead connections, e.g. after a server has lost power. When the poll's connection is silent but a
+ * new one works, every other connection that has been silent for equally long is closed. Without this, each statement
+ * on such a connection would wait for its full time limit.
  */
 import type { Socket } from 'node:net'
 import pg from 'pg'
@@ -16,14 +16,13 @@ import { connectFailureOf } from './errors.ts'
 import { configFor, describeServer } from './servers.ts'
 
 /**
- * All connections to a demoted server must be closed within a second. Polling every quarter of a second leaves time
- * for a slow response.
+ * All connections to a demoted server must be closed within a second. This interval leaves time for a slow response.
  */
 const POLL_MS = 250
 
 /**
- * Leases have a margin for clocks that differ (`MARGIN_MS` in `../../background/leases.ts`). If the clock of each
- * backend differs from the server's clock by at most 10 s, two backends differ from each other by at most 20 s.
+ * Leases have a margin for clocks that differ (`MARGIN_MS` in `../../background/leases.ts`). If each backend's clock
+ * differs from the server's by at most 10 s, two backends differ by at most 20 s.
  */
 const CLOCK_DIFFERENCE_MS_MAX = 10_000
 
@@ -39,7 +38,7 @@ export interface PrimaryOptions {
   readonly name: string
   /** Whether the URL leads to a pooler, whose sessions may change to another server between transactions. */
   readonly hasPooler: boolean
-  /** Whether connections are kept for a long time, as in a backend, and can therefore become dead. */
+  /** Whether connections are kept for so long that they can become dead, as in a backend. */
   readonly isLongLived: boolean
   readonly clock: () => Date
 }
@@ -79,7 +78,6 @@ export class Primary {
   #url: string
   /** The highest timeline seen so far. */
   #timeline = 0
-  /** By how much the server's clock was ahead at the last poll. */
   #clockAheadMs = 0
   #timers = new Set<NodeJS.Timeout>()
   #isClosed = false
@@ -107,8 +105,8 @@ export class Primary {
   }
 
   /**
-   * The reason for which commits hang although the server accepts writes; undefined if they do not hang.
-   * Transactions that write nothing still commit, so their success does not show that writes work.
+   * Why commits hang although the server accepts writes; undefined if they do not hang. Transactions that write nothing
+   * still commit, so their success does not show that writes work.
    */
   get fault(): Error | undefined {
     if (this.#current?.state?.awaitsStandby !== true) return undefined
@@ -198,15 +196,14 @@ export class Primary {
     } catch (error) {
       // Only a timeout means that the server is silent. A timer can be a millisecond early.
       if (performance.now() - from >= RESPONSE_MS_MAX - 1) server.receivedBefore ??= received
-      // The end is not awaited, since the connection may hang.
+      // The end is not awaited, because the connection may hang.
       void server.client?.end().catch(() => {})
       server.client = undefined
       server.state = undefined
       server.failure = error
     }
     if (!this.#isClosed) this.#applyState(server)
-    // The connection may have been opened while `close` was closing the others. If it stayed open, the process could
-    // not exit.
+    // The connection may have been opened while `close` was closing the others. It would keep the process from exiting.
     else void server.client?.end().catch(() => {})
   }
 
@@ -256,7 +253,6 @@ export class Primary {
     return received
   }
 
-  /** Closes the connections that have received nothing since the server became silent. */
   #endSilent(server: Server): void {
     const { receivedBefore, url } = server
     if (receivedBefore === undefined) return
@@ -305,8 +301,8 @@ async function readState(
   return {
     isStandby: standby,
     timeline: Number.parseInt(timeline || '0', 16),
-    // The server may have read its clock at any time between sending and receiving. Therefore, only a time outside of
-    // this interval counts as a difference.
+    // The server read its clock between sending and receiving, so only a time outside of this interval counts as a
+    // difference.
     clockAheadMs: Math.min(0, time - sentAt) + Math.max(0, time - receivedAt),
     // Without synchronous standbys, no commit waits, so the second query, which takes ten times as long, is not
     // needed.

@@ -63,7 +63,7 @@ export class ReaderConnection {
       return { fields, rows }
     } catch (error) {
       // The server reports the end of a session before it closes the connection. Without this, the next statement would
-      // be sent over the connection that is about to be closed.
+      // use the connection that is about to be closed.
       if (client === this.#client && errorKindOf(error) === 'connection_lost') this.drop()
       throw error
     } finally {
@@ -72,10 +72,7 @@ export class ReaderConnection {
     }
   }
 
-  /**
-   * If the statement has a new name, deallocates its former name. Without this, the server would keep the statement
-   * prepared under both names.
-   */
+  /** If the statement has a new name, deallocates its former name. The server would otherwise keep both. */
   #deallocateFormerName(client: Client, text: string, name: string): void {
     const former = this.#preparedNames.get(text)
     this.#preparedNames.set(text, name)

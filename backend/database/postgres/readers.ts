@@ -1,10 +1,9 @@
 /**
- * Reads outside of transactions. Prepared reads (see `prepared.ts`) with the same SQL text in one turn of the event
- * loop are sent as one statement with the parameters of all these reads, if all parameters are strings: this needs one
- * round trip and one plan for up to `GROUP_MAX` reads. Prepared statements have connections of their own, each with
- * several statements in progress. Any other statement, including a page of a list, may be slow and would delay the
- * statements behind it, so it has a connection to itself while it runs. Different pages are not combined in one
- * statement, since the server would need as much time as for separate statements.
+ * Reads outside of transactions. Prepared reads (see `prepared.ts`) that wait with the same SQL text are combined in
+ * one statement, if all parameters are strings: this needs one round trip and one plan for up to `GROUP_MAX` reads.
+ * Prepared statements share a few connections, each with several statements in progress. Any other statement, including
+ * a page of a list, may be slow and would delay the statements behind it, so it has a connection to itself while it
+ * runs.
  */
 import assert from 'node:assert'
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
@@ -22,15 +21,18 @@ import { StatementNames } from './statement-names.ts'
 /** The maximum number of reads in one statement, which bounds how long the first of them waits for the last. */
 const GROUP_MAX = 32
 
-/** Only equal pages are read together. */
+/**
+ * Only equal pages are read together: for different pages in one statement, the server would need as much time as for
+ * separate statements.
+ */
 const PAGE_LIMITS = { distinctMax: 1, readsMax: GROUP_MAX }
 
 /** The number of connections for prepared statements. With more, reads would only be sent in smaller groups. */
 const QUICK_CONNECTIONS = 2
 
 /**
- * The number of statements in progress per connection, so that the server works while a result is being
- * read.
+ * A connection with this many statements in progress gets no more groups. With several statements, the server works
+ * while a result is being read.
  */
 const PIPELINE_MAX = 4
 
@@ -65,7 +67,7 @@ export class PostgresReaders implements DatabaseConnection {
   readonly #options: ReadersOptions
   /** The connections for prepared statements. */
   readonly #quick: readonly ReaderConnection[]
-  /** The connections for all other statements, each with one statement at a time. */
+  /** The connections for all other statements. */
   readonly #slow: readonly ReaderConnection[]
   readonly #names: StatementNames
   /**
@@ -252,8 +254,8 @@ export class PostgresReaders implements DatabaseConnection {
   }
 
   /**
-   * The first result of an SQL text shows its columns. Later pages with this text can then be read as JSON, which costs
-   * less CPU time.
+   * The first result of an SQL text shows its columns. Later pages with this text can then be read as JSON
+   * (json-page-queries.ts).
    */
   async #queryPage(
     connection: ReaderConnection,
@@ -283,7 +285,6 @@ export class PostgresReaders implements DatabaseConnection {
     try {
       return await connection.run({ text, name, values })
     } catch (error) {
-      // If the server no longer accepts the statement with this name, the statement is sent again with a new name.
       if (!this.#names.renewAfter(error, text, name)) throw error
       return await connection.run({ text, name: this.#names.nameOf(text), values })
     }
@@ -310,7 +311,6 @@ export class PostgresReaders implements DatabaseConnection {
   }
 }
 
-/** Returns how many reads, from the first, may be sent together. */
 function groupSize(kind: Kind, reads: readonly Read[]): number {
   if (kind === 'prepared') return GROUP_MAX
   return kind === 'page' ? countCombinable(reads, PAGE_LIMITS) : 1

@@ -52,7 +52,7 @@ async function reportProgress(
   { progress, connect }: BuildOptions,
 ): Promise<() => Promise<void>> {
   const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)
-  // An error in reporting, such as a server that accepts no more connections, must not abort the build.
+  // A failure to report must not abort the build.
   const watcher = await connect().catch(() => undefined)
   progress.begin(`index ${name}`)
   if (watcher === undefined) return async () => progress.end()
@@ -96,9 +96,9 @@ const BUILD_PROGRESS_SQL = `
 `
 
 /**
- * Adds the column and its check. The check is added unvalidated, because PostgreSQL would otherwise read the whole
- * table while it blocks reads and writes. Then validates the check without blocking them. An earlier run may have been
- * interrupted before the validation, so each statement can be repeated.
+ * Adds the column and its check. The check is added unvalidated and then validated, because PostgreSQL would otherwise
+ * block reads and writes while it reads the whole table. An earlier run may have been interrupted before the
+ * validation, so each statement can be repeated.
  */
 export async function addColumn(
   db: Kysely<unknown>,
@@ -114,10 +114,7 @@ export async function addColumn(
   await sql.raw(`alter table ${table} validate constraint ${name}`).execute(db)
 }
 
-/**
- * Replaces a check. As in `addColumn`, the new check is added unvalidated, and then validated without blocking reads
- * and writes.
- */
+/** Replaces a check. As in `addColumn`, the new check is added unvalidated and then validated. */
 export async function replaceCheckWithoutBlocking(
   db: Kysely<unknown>,
   step: CheckStep,
@@ -128,8 +125,8 @@ export async function replaceCheckWithoutBlocking(
 }
 
 /**
- * Replaces a check; has no effect if an earlier run has replaced it. Without `not valid`, PostgreSQL reads the whole
- * table to validate the new check, and blocks reads and writes meanwhile.
+ * Replaces a check; has no effect if an earlier run has replaced it. Without `not valid`, PostgreSQL blocks reads and
+ * writes while it reads the whole table to validate the new check.
  */
 export async function replaceCheck(
   tx: Kysely<unknown>,
@@ -158,8 +155,7 @@ async function addCheck(
 }
 
 /**
- * Removes parentheses and spaces, because PostgreSQL adds some to the condition that a migration wrote. Also converts
- * upper case to lower case, because PostgreSQL writes keywords in upper case.
+ * PostgreSQL adds parentheses and spaces to the condition that a migration wrote, and writes keywords in upper case.
  */
 function comparable(definition: string): string {
   return definition.replace(/[()\s]/g, '').toLowerCase()

@@ -71,8 +71,7 @@ export function parseServer(url: string): URL | null {
 }
 
 /**
- * The time limits of a session. Those in a URL have no effect, because each kind of session needs limits of its own,
- * and migrations need none.
+ * The time limits of a session. Those in a URL have no effect, because each kind of session needs limits of its own.
  */
 const TIME_LIMITS = [
   'statement_timeout',
@@ -83,8 +82,8 @@ const TIME_LIMITS = [
 
 /**
  * Returns the configuration of a session on the server with the URL. `config` replaces parameters of the URL with the
- * same names. Otherwise, the driver would prefer the URL, and the session could lose the name by which `database copy`
- * finds backends, for example. Only `options` are combined: those of `config` take precedence.
+ * same names, which the driver would otherwise prefer: the session could lose the name by which `database copy` finds
+ * backends. Only `options` are combined: those of `config` take precedence.
  */
 export function configFor(url: string, config: pg.ClientConfig): pg.ClientConfig {
   const [address, parameters] = splitQuery(url)

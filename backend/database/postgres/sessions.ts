@@ -17,9 +17,9 @@ export interface SessionOptions {
   /** Makes the server reject writes in the session. Has no effect with a pooler. */
   readonly readOnly: boolean
   /**
-   * Whether there are limits on the duration of a statement, on the time for which a transaction may be idle, and on
-   * the wait of a read for one of the readers' connections (readers.ts). Other waits always have a limit: for a
-   * connection of the pool, for a new connection, and for a lock.
+   * Whether the duration of a statement, the idle time of a transaction, and the wait of a read for one of the readers'
+   * connections (readers.ts) are limited. Other waits always have a limit: for a connection of the pool, for a new
+   * connection, and for a lock.
    */
   readonly hasTimeLimits: boolean
   /**
@@ -53,9 +53,8 @@ export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 const IDLE_IN_TRANSACTION_MS_MAX = 2_500
 
 /**
- * How long the transactions of migrations, copies and snapshots may be idle. They are never idle for so long, but this
- * limit replaces a shorter limit of the role. With 0 (no limit), the role's limit would apply, because the driver does
- * not send 0.
+ * How long the transactions of migrations, copies and snapshots may be idle. This limit replaces a shorter limit of the
+ * role. With 0 (no limit), the role's limit would apply, because the driver does not send 0.
  */
 const DAY_MS = 86_400_000
 
@@ -83,8 +82,8 @@ export function createPool(options: PoolOptions): pg.Pool {
 }
 
 /**
- * The error that broke each connection. It is kept here because statements that are sent later fail with another error,
- * which does not name the cause.
+ * The error that broke each connection. Statements that are sent later fail with another error, which does not name the
+ * cause.
  */
 const CONNECTION_ERRORS = new WeakMap<pg.ClientBase, Error>()
 
@@ -113,12 +112,10 @@ function clientClass(primary: Primary) {
 
 /**
  * An idle connection is probed after 30 seconds, before a firewall drops it. By default, the operating system sends the
- * first probe only after two hours. Until then, the next statement on a dead connection would wait for its full time
- * limit.
+ * first probe only after two hours.
  */
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 }
 
-/** The configuration of the sessions of `createPool` and `createClient`. */
 function sessionConfig(options: SessionOptions): pg.ClientConfig {
   return {
     application_name: options.name,
@@ -195,8 +192,7 @@ async function connect(url: string, name: string, more: pg.ClientConfig = {}): P
 
 /**
  * Throws if the role has no time limits, or longer ones than those of sessions without a pooler. Sessions through a
- * pooler need limits of the role, because they cannot set their own. Without limits, a transaction that hangs would
- * keep its rows locked forever.
+ * pooler cannot set their own. Without limits, a transaction that hangs would keep its rows locked forever.
  */
 export async function checkRoleLimits(url: string, name: string, lockMsMax: number): Promise<void> {
   const limits = new Map([

@@ -1,10 +1,10 @@
 /**
- * Statements that are sent together: in one write to the socket, and with one Sync of the protocol at the end.
- * The server runs them in order and sends all of its responses at the Sync. A statement that is sent alone
- * costs the driver and the server a system call, and the driver a timer and some promises. This overhead takes
- * longer than most of our statements themselves.
+ * Statements that are sent together: in one write to the socket, and with one Sync of the protocol at the end. The
+ * server runs them in order and sends all of its responses at the Sync. If a statement fails, the server skips the
+ * statements after it.
  *
- * If a statement fails, the server skips the statements after it.
+ * A statement that is sent alone costs the driver and the server a system call, and the driver a timer and some
+ * promises. This takes longer than most of our statements themselves.
  */
 import assert from 'node:assert'
 import pg from 'pg'
@@ -17,7 +17,6 @@ export interface Statement {
   readonly values: readonly EncodedValue[]
   /** The name under which the server keeps the statement prepared; undefined if the server must not keep it. */
   readonly name: string | undefined
-  /** Whether the statement may return rows. */
   readonly returnsRows: boolean
 }
 
@@ -44,8 +43,8 @@ interface Column {
 }
 
 /**
- * Converts a value to the form that the protocol sends. Called before the statement is added to a batch, so
- * that nothing is sent if a value cannot be converted.
+ * Converts a value to the form that the protocol sends. Called before the batch is sent, so that nothing is sent if a
+ * value cannot be converted.
  */
 export function encodeValue(value: unknown): EncodedValue {
   if (typeof value === 'string' || value === null || Buffer.isBuffer(value)) return value

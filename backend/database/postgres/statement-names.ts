@@ -44,9 +44,8 @@ export class StatementNames {
 }
 
 /**
- * 0A000: a migration has changed the columns, so the server rejects the prepared plan each time `pg` runs the statement
- * under the same name. 26000: the server does not know the name, because an earlier error kept the server from parsing
- * the statement.
+ * 0A000: a migration has changed the columns, so the server rejects the prepared plan. 26000: the server does not know
+ * the name, because an earlier error kept it from parsing the statement.
  */
 function requiresNewName(error: unknown): boolean {
   return error instanceof DatabaseError && (error.code === '0A000' || error.code === '26000')

@@ -1,8 +1,8 @@
 /**
  * Groups transactions that change different debtors of one account, and runs each group as one transaction of the
- * server. A group needs only one connection, one COMMIT and few round trips. A COMMIT or a round trip takes more time
- * than most statements. A new group begins at once, unless another group of the account waits for a connection, or
- * `GROUPS_MAX` groups are in progress. The transactions that wait at the same time form the next group.
+ * server. A group shares one connection, one COMMIT and the round trips, which take more time than most statements. A
+ * new group begins at once, unless another group of the account waits for a connection, or `GROUPS_MAX` groups are in
+ * progress. The transactions that wait at the same time form the next group.
  *
  * If a group fails, nothing of it is recorded, and each of its transactions runs again by itself. If the outcome of the
  * COMMIT is unknown, all transactions of the group fail instead.
@@ -46,7 +46,6 @@ export interface GroupOptions {
   runTogether<T>(works: readonly GroupWork<T>[], writer: Writer): Promise<readonly T[] | undefined>
   /** How long a transaction may wait for a connection, and be retried. */
   readonly waitMsMax: number
-  /** Records how long each transaction waited for a connection. */
   readonly waits: DatabaseOptions['waits']
 }
 
@@ -60,7 +59,6 @@ interface Job extends GroupWork<() => void> {
   reject(error: unknown): void
 }
 
-/** An account with transactions in progress. */
 interface Account {
   readonly id: string
   readonly waiting: Job[]
@@ -80,7 +78,6 @@ export class TransactionGroups {
     this.#options = options
   }
 
-  /** The number of transactions that wait for their group. */
   get waiting(): number {
     let sum = 0
     for (const { waiting } of this.#accounts.values()) sum += waiting.length
@@ -161,8 +158,8 @@ export class TransactionGroups {
     const { connect, recordLoss, waitMsMax } = this.#options
     const [connected] = await Promise.allSettled([connect(account.id, waitMsMax)])
     account.isConnecting = false
-    // Without a connection, all waiting jobs fail now. In a later group, they would probably fail for the same reason,
-    // but only after another wait.
+    // Without a connection, all waiting jobs fail now: in a later group, they would probably fail too, but only after
+    // another wait.
     const hasConnection = connected.status === 'fulfilled'
     const jobs = account.waiting.splice(0, hasConnection ? GROUP_SIZE_MAX : Infinity)
     for (const job of jobs) job.endWait()
@@ -177,7 +174,7 @@ export class TransactionGroups {
     // All jobs may have timed out.
     if (first === undefined) return writer.release(false)
     if (jobs.length === 1) return await endOrTimeout(first.runAlone(writer), LONE_MS_MAX)
-    // Groups of several backends must lock rows in the same order. Otherwise, they could deadlock.
+    // Groups of several backends must lock rows in the same order, to avoid deadlocks.
     const sorted = jobs.toSorted((a, b) => (a.debtorId < b.debtorId ? -1 : 1))
     try {
       const settlers = await this.#options.runTogether(sorted, writer)

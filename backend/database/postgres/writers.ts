@@ -1,8 +1,7 @@
 /**
  * The connections for transactions. While all are in use, transactions wait in queues, one for each account. A
  * connection that becomes free goes to the waiting account that uses the fewest connections. An account whose
- * transactions take long, or wait for each other, therefore soon leaves connections to the other accounts, but may use
- * all connections if no other account needs one.
+ * transactions take long therefore soon leaves connections to the other accounts.
  */
 import type pg from 'pg'
 import { type CollapsingLog, createCollapsingLog } from '../../../shared/process/collapsing-log.ts'
@@ -26,7 +25,7 @@ export class PostgresWriters {
   #free: number
   /** The number of open connections that transactions use. */
   #openInUse = 0
-  /** The number of connections that each account uses or opens at present. An account that has none has no entry. */
+  /** The number of connections that each account uses or opens at present. */
   readonly #used = new Map<AccountId, number>()
   /** For each waiting transaction, the function that opens or reuses a connection for it. */
   readonly #waiting = new FairQueue<() => void, AccountId>()
@@ -44,8 +43,8 @@ export class PostgresWriters {
   }
 
   /**
-   * Rejects if no connection is free within `waitMsMax`, or if a new connection cannot be opened. But if the
-   * database accepts no more connections and at least one is open, waits until an open connection becomes free.
+   * Rejects if no connection is free within `waitMsMax`, or if a new connection cannot be opened. If the database
+   * accepts no more connections, but at least one is open, waits for an open connection instead.
    */
   connect(accountId: AccountId, waitMsMax: number): Promise<Writer> {
     return new Promise((resolve, reject) => {
@@ -115,7 +114,7 @@ export class PostgresWriters {
       }
     } catch (error) {
       this.#decreaseUsed(accountId)
-      // A full server would also reject the next attempt to open a connection, which is therefore delayed.
+      // A full server would also reject the next connection, which is therefore delayed.
       if (isServerFull(error)) setTimeout(() => this.#addFree(), FULL_RETRY_MS).unref()
       else this.#addFree()
       throw error

@@ -58,7 +58,6 @@ function isBusy(error: unknown): boolean {
   return error instanceof Error && 'errno' in error && error.errno === sqlite3.BUSY
 }
 
-/** Returns the error for a failure that is not caused by a lock of another process, but e.g. by a full disk. */
 function cannotLock(path: string, error: unknown): Error {
   return new Error(
     `The file ${path} cannot be locked: ${error instanceof Error ? error.message : error}`,

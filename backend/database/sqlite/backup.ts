@@ -48,8 +48,7 @@ async function checkCopy(path: string): Promise<void> {
         'The database does not contain the tables of this service. Check DATABASE_URL and DATA_DIR, or the option of this command for the database.',
       )
     }
-    // The connection has switched the copy to WAL, which uses several files. Without WAL, the copy is a single file,
-    // which can be moved as it is.
+    // The connection has switched the copy to WAL, which uses several files.
     await copy.exec('pragma journal_mode = delete')
   } finally {
     await copy.close()

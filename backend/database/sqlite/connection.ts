@@ -5,16 +5,13 @@ import sqlite3 from 'sqlite3'
 import { ConstraintViolation } from '../constraint-violation.ts'
 import { outcomeUnknown, unavailable } from '../unavailable.ts'
 
-/**
- * The maximum number of cached prepared statements. The service has fewer fixed statements, but the text of a
- * list's query varies with its filters.
- */
+/** The maximum number of cached prepared statements: the text of a list's query varies with its filters. */
 const STATEMENTS_MAX = 250
 
 /** How long SQLite itself waits for the lock of another process (the CLI). */
 const BUSY_TIMEOUT_MS = 5000
 
-/** A write touches a page of every index of its tables. SQLite's default cache of 500 pages would be too small. */
+/** A write touches a page of every index of its tables. SQLite's default of 500 pages is too small. */
 const WRITER_CACHE_KIB = 16_384
 
 /** 3.51.3 fixed a race between checkpoint and reset of the WAL that could lose a commit. */
@@ -55,7 +52,7 @@ export class SqliteConnection implements DatabaseConnection {
     const handle = await openHandle(path)
     const connection = new SqliteConnection(handle)
     try {
-      // The timeout comes first, since switching to WAL takes a lock.
+      // The timeout comes first, because switching to WAL takes a lock.
       await connection.exec(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`)
       await connection.exec('pragma journal_mode = wal')
       // FULL: acknowledged data has reached the disk, not only the system's cache.
@@ -77,7 +74,7 @@ export class SqliteConnection implements DatabaseConnection {
     return connection
   }
 
-  /** The last error of the environment, if any. Such an error may have ended an open transaction. */
+  /** The last error of the environment, if any: see `ENVIRONMENTAL`. */
   get fault(): Error | undefined {
     return this.#fault
   }
@@ -90,8 +87,8 @@ export class SqliteConnection implements DatabaseConnection {
   }
 
   /**
-   * Runs `sql`, then commits. If the disk fails during the commit, throws 504, because the outcome is unknown: the
-   * write-ahead log may already contain the transaction, and SQLite would then recover it after a restart.
+   * Runs `sql`, then commits. If the disk fails during the commit, throws 504: the write-ahead log may already contain
+   * the transaction, and SQLite would then recover it after a restart.
    */
   async commit(sql: string): Promise<void> {
     try {
@@ -188,7 +185,7 @@ function openHandle(path: string): Promise<sqlite3.Database> {
   })
 }
 
-/** Whether the statement returns rows. A raw statement may return some, so the result is true for it. */
+/** Whether the statement may return rows. */
 function returnsRows({ query }: CompiledQuery): boolean {
   return (
     query.kind === 'SelectQueryNode' ||

@@ -5,9 +5,8 @@
  * to SQLite's thread takes longer than most writes. If a deferred write fails, the statement that caused the write to
  * run throws the error of the write, and the job fails.
  *
- * Before its first write, a job calls `createSavepoint`, so that it can be undone without the other jobs of the same
- * transaction of SQLite. Only a job whose writes all run as one statement at its end does not, because a statement that
- * fails has no effect.
+ * Before its first write, a job calls `createSavepoint`, so that it can be undone without other jobs. Only a job whose
+ * writes all run as one statement at its end does not, because a statement that fails has no effect.
  */
 import { type CompiledQuery, type DatabaseConnection, type QueryResult, TableNode } from 'kysely'
 import { isPrepared } from '../prepared.ts'
@@ -17,7 +16,6 @@ import type { WriteBatches } from './write-batches.ts'
 const TABLE_WRITTEN_BY_TRIGGERS = 'ledger_changes'
 
 export interface JobConnectionOptions {
-  /** Runs the statements that write. */
   readonly writer: Pick<DatabaseConnection, 'executeQuery'>
   /** Runs the reads, within the same transaction. */
   readonly reader: Pick<DatabaseConnection, 'executeQuery'>
@@ -87,7 +85,7 @@ export class JobConnection implements DatabaseConnection {
     return result
   }
 
-  /** Runs a write. The reads that were sent before it must not see what it writes. */
+  /** Runs a write after the earlier statements: the reads among them must not see what it writes. */
   async #afterEarlierStatements<T>(write: () => Promise<T>): Promise<T> {
     await Promise.all([this.#written, ...this.#reads])
     return await write()

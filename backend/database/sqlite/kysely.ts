@@ -1,4 +1,3 @@
-/** Kysely over SQLite: over a single connection, and over a pool. */
 import {
   type DatabaseConnection,
   type Kysely,
@@ -20,12 +19,12 @@ class PoolAdapter extends SqliteAdapter {
 const CONNECTION_ADAPTER = new SqliteAdapter()
 const POOL_ADAPTER = new PoolAdapter()
 
-/** Statements run one after the other, each started when the previous one has ended. */
+/** Statements run one after another. */
 export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T> {
   return kyselyOn(connection, CONNECTION_ADAPTER)
 }
 
-/** `pool` presents several connections as one; it runs statements concurrently. */
+/** `pool` runs statements concurrently. */
 export function kyselyOnPool<T>(pool: DatabaseConnection): Kysely<T> {
   return kyselyOn(pool, POOL_ADAPTER)
 }
@@ -48,10 +47,7 @@ const ROW_LOCKS = new Set<string | undefined>([
 ])
 
 class QueryCompiler extends SqliteQueryCompiler {
-  /**
-   * Parameters are numbered, so that the modules that combine statements can find and replace the placeholders
-   * (readers.ts, write-batches.ts).
-   */
+  /** Parameters are numbered, so that readers.ts and write-batches.ts can replace the placeholders. */
   protected override getCurrentParameterPlaceholder(): string {
     return `?${this.numParameters}`
   }

@@ -7,13 +7,11 @@ import { SqliteConnection } from './connection.ts'
 import { kyselyOnConnection } from './kysely.ts'
 
 /**
- * Migrates the file, and returns the names of the applied migrations. If `options.mayMigrate` is false, applies none,
- * and throws if the file lacks a migration. The write queue requires the current schema and is therefore opened later,
- * so this function opens its own connection.
+ * Applies the pending migrations over a connection of its own, and returns their names. If `options.mayMigrate` is
+ * false, throws if the file lacks a migration.
  *
- * Another process may record payments during the migration. A backfill blocks payments only briefly, because it changes
- * rows in batches. Building an index or adding a column blocks payments until the whole table is read, which takes a
- * second or two for a million rows.
+ * Another process may record payments meanwhile. Building an index or adding a column blocks payments until the whole
+ * table is read, which takes a second or two for a million rows.
  */
 export async function migrateFile(
   path: string,
@@ -40,14 +38,14 @@ function createTarget(connection: SqliteConnection): MigrationTarget {
     },
     replaceCheck,
     // Each step runs and is recorded in one transaction, so two processes that migrate at the same time need no other
-    // lock: each step is run by one of them.
+    // lock.
     exclusively: (work) => work(),
   }
 }
 
 /**
  * No statement of SQLite replaces a check constraint without copying the table. This function changes the constraint in
- * the stored schema, as the documentation of ALTER TABLE describes. Its duration does not depend on the number of rows.
+ * the stored schema, as the documentation of ALTER TABLE describes.
  */
 async function replaceCheck(tx: Kysely<unknown>, { table, from, to }: CheckStep): Promise<void> {
   const { rows } = await sql<{ schema_version: number }>`pragma schema_version`.execute(tx)

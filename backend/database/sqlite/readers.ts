@@ -2,9 +2,8 @@
  * Readers of one SQLite file. The round trip to SQLite's thread takes several times as long as a small read, and the
  * transfer of each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text of
  * arrays (with the names of the columns, the JSON would be twice as long). Reads with the same SQL text that wait at
- * the same time, e.g. those of one turn of the event loop, are sent as one statement. This statement receives the
- * parameters of all reads as JSON, and runs the query once for each different list of parameters. For pages of lists,
- * it contains one subquery for each different page instead.
+ * the same time are sent as one statement. This statement receives the parameters of all reads as JSON. For pages of
+ * lists, it contains one subquery for each different page instead.
  */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
@@ -17,15 +16,12 @@ const READS_MAX = 16
 /** Pages of lists are expensive, so only a few different pages are combined in one statement. */
 const DISTINCT_PAGES_MAX = 4
 
-/**
- * The maximum number of cached statements that return JSON. The service has fewer fixed queries, but the text
- * of a list's query varies with its filters.
- */
+/** The maximum number of cached statements that return JSON: the text of a list's query varies with its filters. */
 const STATEMENTS_MAX = 500
 
 /**
- * The maximum time for which the write queue pauses reads while it runs transactions, which reads would slow down. A
- * usual group of transactions ends sooner; a long transaction must not block reads for longer.
+ * The maximum time for which the write queue pauses reads. A usual group of transactions ends sooner; a long
+ * transaction must not block reads for longer.
  */
 const PAUSE_MS_MAX = 60
 
@@ -37,11 +33,10 @@ interface Read {
   reject(error: unknown): void
 }
 
-/** Reads with the same SQL text that wait for a reader. */
 interface Group {
   /**
-   * Whether the query has a limit, as pages of lists have. If such a query read its parameters from the common JSON,
-   * SQLite would choose another plan and scan the whole account: each page therefore has parameters of its own.
+   * Whether the query has a limit, as pages of lists have. With parameters from the common JSON, SQLite would scan the
+   * whole account, so each page has parameters of its own.
    */
   readonly isPage: boolean
   readonly reads: Read[]
@@ -57,8 +52,8 @@ interface SqliteReadersOptions {
   /** Called before each read. Throws inside a transaction, which must not read through these connections. */
   readonly assertUsable?: () => void
   /**
-   * The maximum number of reads in one statement; 16 by default. Each read gets its result only when the whole
-   * statement has run, and other reads wait for the connection meanwhile. The maximum bounds both waits.
+   * The maximum number of reads in one statement, which bounds how long each of them waits for the others; 16 by
+   * default.
    */
   readonly readsMax?: number
 }
@@ -188,10 +183,7 @@ export class SqliteReaders implements DatabaseConnection {
     })
   }
 
-  /**
-   * Makes the statement that returns the rows as JSON. `variant` is the number of pages in the statement; for
-   * other reads, 1 means one list of parameters, and 2 means several.
-   */
+  /** Makes the statement that returns the rows as JSON. For `variant`, see `#query`. */
   async #makeStatement(
     reader: ReaderConnection,
     sql: string,

@@ -66,7 +66,6 @@ export async function openSqlite(
           collectAnnouncements(tx, topics)
           return { value: await work(tx), topics }
         }, scope)
-        // The transaction is now committed.
         listeners.call(topics)
         return value
       },
@@ -110,8 +109,8 @@ function createDatabaseIfMissing(path: string): void {
 }
 
 /**
- * An error of the environment, e.g. a missing permission, arrives wrapped in a `Problem`, whose text is for clients of
- * the API. Operators need the file and the cause instead.
+ * An error of the environment is wrapped in a `Problem`, whose text is for clients of the API. Operators need the file
+ * and the cause instead.
  */
 function withPath(path: string, error: unknown): unknown {
   if (!(error instanceof Problem) || !(error.cause instanceof Error)) return error

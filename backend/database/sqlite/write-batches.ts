@@ -1,11 +1,11 @@
 /**
  * Combines several prepared writes in one statement: an insert into a temporary view, whose trigger contains the
- * writes. SQLite then runs them in one round trip to its thread, without compiling them again. If one of them
- * fails, all are undone. If several jobs of the writer (write-queue.ts) insert into the same view, one statement
- * contains the inserts of all these jobs.
+ * writes. SQLite then runs them in one round trip to its thread, without compiling them again. If one of them fails,
+ * all are undone. If several jobs of the writer (write-queue.ts) insert into the same view, one statement contains the
+ * inserts of all these jobs.
  *
- * A view is created between transactions, since the rollback of a transaction would remove it. Writes that occur
- * together for the first time therefore run one by one.
+ * A view is created between transactions, because a rollback would remove it. Writes that occur together for the first
+ * time therefore run one by one.
  */
 import { CompiledQuery } from 'kysely'
 import type { SqliteConnection } from './connection.ts'
@@ -22,7 +22,7 @@ export class WriteBatches {
   readonly #inserts = new Map<string, string | undefined>()
   /** For each insert, the text that inserts any number of rows. Its only parameter is a JSON text of all rows. */
   readonly #insertsOfRows = new Map<string, string>()
-  /** Writes that have no view yet, by their texts. `createMissingViews` creates the views. */
+  /** Writes that have no view yet, by their texts. */
   readonly #missing = new Map<string, readonly CompiledQuery[]>()
 
   constructor(writer: SqliteConnection) {
@@ -82,7 +82,7 @@ export class WriteBatches {
         )
       } catch (error) {
         // After an error of the environment, e.g. a full disk, it is still unknown whether a trigger can contain the
-        // writes. The next `combine` of these writes therefore adds them to `#missing` again.
+        // writes.
         if (this.#writer.fault !== undefined) throw error
         // The error must not fail the next transactions, which did not cause it. Without a view, the writes run
         // one by one.

@@ -9,8 +9,7 @@
  * rejection may depend on a write of the group.
  *
  * Each statement of a job waits for a turn of the event loop, and a turn takes longer the more reads it serves. Readers
- * are therefore paused while jobs run, but not for long (`PAUSE_MS_MAX` in readers.ts). The reads that arrived
- * meanwhile usually run during the COMMIT.
+ * are therefore paused while jobs run, for at most `PAUSE_MS_MAX` (readers.ts).
  */
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -40,7 +39,7 @@ const SLOW_MS = 20
 
 /**
  * The maximum number of jobs that run at the same time. The time limit of a group is checked only when these jobs have
- * ended, so with more jobs, a group could exceed its limit by more.
+ * ended.
  */
 const CONCURRENT_MAX = 32
 
@@ -52,9 +51,7 @@ const JOB_MS_INITIAL = SLOW_MS / 8
 /** The maximum number of accounts in `#jobMs`. */
 const ACCOUNTS_MAX = 1000
 
-/** The value that `AsyncLocalStorage` returns in the work of a job. */
 interface WorkState {
-  /** False after the work has ended: a statement that the work runs later fails. */
   active: boolean
 }
 
@@ -68,7 +65,6 @@ export interface WriteQueueOptions {
   readonly log: Logger
   /** How long a job may wait for its turn. */
   readonly waitMsMax: number
-  /** Records how long each job waited for its turn. */
   readonly waits?: DatabaseOptions['waits']
   readonly readers: Pick<SqliteReaders, 'pause' | 'resume'>
 }
@@ -84,7 +80,6 @@ export class WriteQueue {
   readonly #running = new AsyncLocalStorage<WorkState>()
   /** The jobs that have neither started nor been rejected. */
   readonly #waiting = new FairQueue<QueuedJob, TransactionScope['accountId']>()
-  /** The account whose job started last. */
   #lastAccount: TransactionScope['accountId']
   /** How long a job of each account is expected to take, see `#recordDurations`. */
   readonly #jobMs = new LRUCache<string, number>({ max: ACCOUNTS_MAX })
@@ -215,7 +210,7 @@ export class WriteQueue {
 
   /**
    * Removes and returns the next jobs for the group: either jobs of different debtors, which run at the same time, or a
-   * single job without a debtor. Returns none if no job waits, or if the group should be committed before the next job.
+   * job without a debtor. Returns none if no job waits, or if the group should be committed before the next job.
    */
   #takeNext(group: readonly QueuedJob[], max: number): QueuedJob[] {
     const jobs: QueuedJob[] = []
@@ -240,8 +235,8 @@ export class WriteQueue {
 
   /**
    * Removes and returns the next job that may join the group; undefined if there is none, or if `isAccepted` rejects
-   * it. `before` is the last job of the group so far. Its caller gets a response only after the returned job has ended
-   * and the group is committed. A job of another account that is probably slow may therefore not join the group.
+   * it. `before` is the last job of the group so far. Its caller gets a response only after the group is committed, so
+   * a job of another account that is probably slow may not join the group.
    */
   #takeOne(
     before: QueuedJob | undefined,
@@ -279,7 +274,6 @@ export class WriteQueue {
 
   async #dropWriter(): Promise<void> {
     const writer = this.#writer
-    // The next group opens another connection.
     this.#writer = undefined
     await writer
       ?.close()

@@ -4,8 +4,8 @@
  *
  * Jobs that cannot affect each other run at the same time, because the round trips to SQLite's thread take longer than
  * the statements themselves: the reads of these jobs are combined (readers.ts), and so are the writes that they have
- * deferred until their end (write-batches.ts). Most jobs defer all their writes until their end. If a job fails after
- * it has written, or if a combined write fails, all of these jobs are undone, and run again one after another.
+ * deferred until their end (write-batches.ts). If a job fails after it has written, or if a combined write fails, all
+ * of these jobs are undone, and run again one after another.
  */
 import type { CompiledQuery, DatabaseConnection } from 'kysely'
 import { unavailable } from '../unavailable.ts'
@@ -15,9 +15,8 @@ import { SqliteReaders } from './readers.ts'
 import { WriteBatches } from './write-batches.ts'
 
 /**
- * The maximum number of reads in one statement. It is higher than for reads outside of transactions, because concurrent
- * jobs mostly send reads with the same SQL text at the same time. Splitting these reads into several statements would
- * not help any job, because all jobs are committed together.
+ * The maximum number of reads in one statement. It is higher than for reads outside of transactions: smaller statements
+ * would not help any job, because all jobs are committed together.
  */
 const READS_MAX = 64
 
@@ -56,10 +55,8 @@ export class Writer {
     this.#readers = new SqliteReaders([this.#statements], { readsMax: READS_MAX })
   }
 
-  /** Begins a transaction. `hasOneJob` is whether only one job will run before the commit. */
+  /** `hasOneJob`: whether only one job will run before the commit. */
   async begin({ hasOneJob }: { readonly hasOneJob: boolean }): Promise<void> {
-    // The views whose triggers run combined writes (write-batches.ts) are created before the transaction, because a
-    // rollback of the transaction would remove them.
     await this.#batches.createMissingViews()
     await this.#connection.exec('begin immediate')
     // A savepoint is not free: SQLite keeps a copy of the changed pages. A single job needs none, because its failure
@@ -143,17 +140,17 @@ export class Writer {
     const statements = this.#batches.combineJobs(deferredWrites)
     // A single statement needs no savepoint, because it has no effect if it fails.
     if (!mustRepeat && statements.length > 1) await createSavepoint()
-    for (const statement of statements) mustRepeat ||= await this.#fails(statement)
+    for (const statement of statements) mustRepeat ||= !(await this.#tryStatement(statement))
     if (!mustRepeat) return outcomes
     if (created !== undefined) await savepoint.rollBack()
     return undefined
   }
 
-  /** Runs the statement, and returns whether it has failed. */
-  async #fails(statement: CompiledQuery): Promise<boolean> {
+  /** Returns whether the statement succeeded. */
+  async #tryStatement(statement: CompiledQuery): Promise<boolean> {
     const [outcome] = await Promise.allSettled([this.#statements.executeQuery(statement)])
     this.#assertNoFault()
-    return outcome.status === 'rejected'
+    return outcome.status === 'fulfilled'
   }
 
   #assertNoFault(): void {
@@ -161,7 +158,6 @@ export class Writer {
   }
 }
 
-/** Runs the job, then the writes that it has deferred. */
 async function runToItsEnd(job: Job, connection: JobConnection): Promise<() => void> {
   const settle = await job.run(connection)
   await connection.runDeferredWrites(await connection.takeDeferred())
@@ -196,10 +192,9 @@ function outcomeOf<J extends Job>(
 type StatementRunner = Pick<SqliteConnection, 'executeQuery' | 'close'>
 
 /**
- * Returns a wrapper of the connection that starts each statement when the one before has ended. Without the wrapper,
- * statements that are sent at the same time would wait for the connection in threads that other connections need. After
- * an error that may have ended the transaction, the wrapper runs no more statements, because SQLite would commit each
- * of them alone.
+ * Returns a wrapper of the connection that starts each statement when the one before has ended. Otherwise, concurrent
+ * statements would wait for the connection in threads that other connections need. After an error that may have ended
+ * the transaction, the wrapper runs no more statements, because SQLite would commit each of them alone.
  */
 function createStatementRunner(connection: SqliteConnection): StatementRunner {
   let last: Promise<unknown> = Promise.resolve()
@@ -235,14 +230,14 @@ function shareTime(count: number): () => number {
 
 /**
  * The savepoint to which a failed job, or the jobs that run at the same time, are rolled back. Each new savepoint
- * replaces the one before, so there is one at most.
+ * replaces the previous one.
  */
 class Savepoint {
   readonly #connection: SqliteConnection
   #exists = false
   /**
-   * Why the last savepoint could not be created. An earlier savepoint may then still exist, but a rollback to it would
-   * also undo other jobs, so `rollBack` throws this error instead.
+   * Why the last savepoint could not be created. A rollback to an earlier savepoint would also undo other jobs, so
+   * `rollBack` throws this error instead.
    */
   #failure: { readonly error: unknown } | undefined
 

@@ -1,4 +1,3 @@
-/** Rows of accounts, of their payment details and logos, and of the audit log. */
 import type { Bit } from './bit.ts'
 
 export type AccountStatus = 'trial' | 'trial_paused' | 'active' | 'suspended' | 'cancelled'
@@ -33,8 +32,7 @@ export interface AccountRow {
 }
 
 /**
- * One action: who performed it, when, and from which IP address. Rows are never deleted. When the personal data of a
- * debtor is erased, it is also removed from `detail`.
+ * One action. Rows are never deleted. When the personal data of a debtor is erased, it is also removed from `detail`.
  */
 export interface AuditRow {
   id: string

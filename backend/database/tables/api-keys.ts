@@ -1,5 +1,3 @@
-/** Rows of keys and their use. */
-
 export interface ApiKeyRow {
   id: string
   account_id: string
@@ -56,10 +54,9 @@ export interface KeyUsageRow {
   calls: number
 }
 
-/** The calls of a key to an operation in an hour. */
 export interface KeyOperationRow {
   key_id: string
-  /** The hour in UTC, as in `KeyUsageRow`. */
+  /** As in `KeyUsageRow`. */
   hour: string
   /** The operationId of the contract. */
   operation: string
@@ -87,7 +84,6 @@ export interface KeyWindowRow {
 
 /** For each gateway process, the last usage report whose counts were added, so that no report is added twice. */
 export interface UsageReportRow {
-  /** The id of the gateway process. */
   gateway: string
   /** The number of the report: a gateway process numbers its reports from 1. */
   batch: number

@@ -1,4 +1,3 @@
-/** Rows of debtors. */
 import { allColumns } from './all-columns.ts'
 import type { Bit } from './bit.ts'
 
@@ -36,7 +35,7 @@ export interface DebtorRow {
   metadata: string
   created_at: string
   updated_at: string
-  /** Starts at 1 and increases by one with each change (see `nextRevision`). */
+  /** Starts at 1; see `nextRevision`. */
   revision: number
 }
 

@@ -1,8 +1,6 @@
-/** Rows of responses that are stored for repeated requests. */
-
 /**
- * One row per committed write with an idempotency key, which the API receives in a header, and Settings in a field. The
- * row contains the response that a repeated request gets.
+ * One row per committed write with an idempotency key (a header of the API, or a field in Settings), with the response
+ * that a repeated request gets.
  */
 export interface IdempotencyRow {
   account_id: string

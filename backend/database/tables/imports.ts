@@ -1,5 +1,3 @@
-/** Rows of imports. */
-
 export interface ImportRow {
   id: string
   account_id: string
@@ -16,7 +14,7 @@ export interface ImportRecordRow {
   record_id: string
   account_id: string
   kind: 'customer' | 'invoice' | 'payment' | 'correction'
-  /** When the import of this record was taken back; null if it was not taken back. */
+  /** When the import of this record was taken back; null: it was not. */
   taken_back_at: string | null
 }
 

@@ -1,4 +1,3 @@
-/** Rows of invoices. */
 import { allColumns } from './all-columns.ts'
 import type { Bit } from './bit.ts'
 import type { ReminderStage } from './messages.ts'
@@ -65,7 +64,7 @@ export interface InvoiceRow {
   metadata: string
   created_at: string
   updated_at: string
-  /** Starts at 1 and increases by one with each change (see `nextRevision`). */
+  /** Starts at 1; see `nextRevision`. */
   revision: number
 }
 

@@ -1,5 +1,3 @@
-/** Rows that concern mail: the HTML of messages, suppressed addresses, received mails, and notices. */
-
 /** A message's text as HTML, stored separately because lists of messages do not need it. */
 export interface MessageHtmlRow {
   message_id: string

@@ -1,4 +1,3 @@
-/** Rows of the message log. */
 import { allColumns } from './all-columns.ts'
 import type { Bit } from './bit.ts'
 
@@ -69,7 +68,7 @@ export interface MessageRow {
   sent_at: string | null
   created_at: string
   updated_at: string
-  /** Starts at 1 and increases by one with each change (see `nextRevision`). */
+  /** Starts at 1; see `nextRevision`. */
   revision: number
 }
 

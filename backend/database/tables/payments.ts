@@ -1,22 +1,19 @@
-/** Rows of payments and of their allocations. */
 import { allColumns } from './all-columns.ts'
 
 export interface PaymentRow {
   id: string
   account_id: string
   debtor_id: string
-  /** All amounts are in minor units of the currency, e.g. in cents. */
   amount: number
   currency: string
   /** The part that is not allocated to invoices: money on account. */
   unapplied_amount: number
-  /** A calendar date. */
   received_on: string
   method: 'bank_transfer' | 'card' | 'direct_debit' | 'cash' | 'cheque' | 'other'
   reference: string | null
   external_id: string | null
   status: 'recorded' | 'reversed'
-  /** The key is kept forever, so that a repeated request is recognized however late it arrives. */
+  /** Kept forever, so that a repeated request is recognized however late it arrives. */
   idempotency_key: string | null
   /**
    * The fingerprint of the call that recorded the payment, as in the table `idempotency_keys`; null without an
@@ -32,7 +29,7 @@ export interface PaymentRow {
   metadata: string
   created_at: string
   updated_at: string
-  /** Starts at 1 and increases by one with each change (see `nextRevision`). */
+  /** Starts at 1; see `nextRevision`. */
   revision: number
 }
 
@@ -61,7 +58,7 @@ export const PAYMENT_COLUMNS = allColumns<PaymentRow>({
 
 export interface AllocationRow {
   payment_id: string
-  /** The allocations of a payment are numbered from 0, in the order in which they were made. */
+  /** From 0, in the order in which the allocations of the payment were made. */
   position: number
   account_id: string
   invoice_id: string

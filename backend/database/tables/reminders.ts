@@ -1,4 +1,3 @@
-/** Rows of the tables for reminders: settings, wordings, the kill switch, planned messages and their statuses. */
 import type { Bit } from './bit.ts'
 import type { MessageStatus, ReminderStage } from './messages.ts'
 
@@ -63,10 +62,9 @@ export interface ReminderRow {
 }
 
 /**
- * A stage of an invoice for which a message was planned. Each stage is used only once per cycle; a new cycle begins
- * when a paid invoice reopens. The row is deleted if the message is cancelled, suppressed or bounced, so that the stage
- * can be used again. If an earlier hand-over of the message had an unknown outcome, the row is kept, because the
- * customer may have received the message.
+ * A stage of an invoice for which a message was planned. Each stage is used only once per cycle (`chasing_cycle`). The
+ * row is deleted if the message is cancelled, suppressed or bounced, so that the stage can be used again. If an earlier
+ * hand-over of the message had an unknown outcome, the row is kept, because the customer may have received the message.
  */
 export interface TakenStageRow {
   invoice_id: string

@@ -29,7 +29,6 @@ export interface DebtorDueRow {
   due_date: string
   account_id: string
   amount: number
-  /** The number of the debtor's invoices in this total. */
   invoices: number
 }
 

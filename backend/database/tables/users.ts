@@ -1,5 +1,3 @@
-/** Rows of people and their logins. */
-
 export interface UserRow {
   id: string
   account_id: string
@@ -34,7 +32,7 @@ export interface SessionRow {
   last_seen_at: string
   /** Fixed at login; activity does not extend it. */
   expires_at: string
-  /** The IP address and the browser of the login. `user_agent` is the text that the browser sends. */
+  /** The IP address of the login; `user_agent` is the text that the browser sent. */
   address: string | null
   user_agent: string | null
   /**
@@ -46,7 +44,7 @@ export interface SessionRow {
   pending_until: string | null
 }
 
-/** A code that can be used once instead of the authenticator app or the passkey, in case the user has lost it. */
+/** A code that can be used once instead of the authenticator app or the passkey. */
 export interface RecoveryCodeRow {
   user_id: string
   /** SHA-256, base64url. */
@@ -115,10 +113,7 @@ export interface PasswordResetRow {
   ended_at: string | null
 }
 
-/**
- * Guesses at passwords, codes and passkeys, and requests that are limited like guesses, such as password resets. They
- * are counted by their subject, such as an e-mail address or a user, and by IP address or network.
- */
+/** Guesses at passwords, codes and passkeys, and requests that are limited like guesses, such as password resets. */
 export interface LoginGuessesRow {
   /**
    * In a row that counts by subject, the purpose and the SHA-256 of the subject: e.g. `email:…` for logins with an
@@ -128,7 +123,7 @@ export interface LoginGuessesRow {
   subject: string
   guesses: number
   window_ends_at: string
-  /** Further guesses are rejected until this time. A time in the past blocks nothing. */
+  /** Further guesses are rejected until this time. */
   blocked_until: string
 }
 

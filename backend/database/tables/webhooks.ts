@@ -1,4 +1,3 @@
-/** Rows of webhooks. */
 import type { Bit } from './bit.ts'
 
 /** A URL to which an account's events are sent. */
