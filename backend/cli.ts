@@ -1,4 +1,3 @@
-/** The operators' command line: runs the command that the arguments name. */
 import { runCommand } from './cli/run.ts'
 
 const { env, stdout, stderr } = process

@@ -1,4 +1,3 @@
-/** The settings of the backend and of the command line. */
 import { hkdfSync } from 'node:crypto'
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,7 +22,7 @@ import type { Pepper } from './api-keys/peppers.ts'
 import { type NamedAddress, parseNamedAddress } from './mail/addresses.ts'
 import { parseSmtpUrl } from './mail/smtp-url.ts'
 
-/** The settings of the database, and the secrets that protect stored API keys. The command line also reads them. */
+/** The command line also reads these settings. */
 const STORAGE_SETTINGS = {
   DATA_DIR: text(
     'The directory for the SQLite database, for mail that is written to files, and for the secrets that the first `npm start` creates.',
@@ -92,7 +91,6 @@ function withoutEmpty(environment: Environment): Environment {
   return Object.fromEntries(Object.entries(environment).filter(([, value]) => value?.trim()))
 }
 
-/** The settings of outgoing and incoming mail. */
 const MAIL_SETTINGS = {
   SMTP_URL: optional({
     ...text(
@@ -123,7 +121,7 @@ const MAIL_SETTINGS = {
 /** The sender of mail that is written to files instead of being sent. It cannot receive replies. */
 const FILE_SENDER: NamedAddress = { name: 'Receivables', address: 'receivables@mail.invalid' }
 
-/** Describes where mail is sent, without secrets. Throws the same errors as `mailOptions`. */
+/** The result contains no secrets. Throws the same errors as `mailOptions`. */
 export function describeMail(settings: MailSettings): string {
   const { server, mailFrom, directory, inboundSecrets } = mailOptions(settings)
   if (server === undefined) return `Mail is written to ${directory}.`
@@ -137,7 +135,7 @@ type MailSettings = SettingsOf<typeof MAIL_SETTINGS> & {
   readonly SECRET_BOX_KEY: readonly string[]
 }
 
-/** The options for sending and receiving mail. Throws `SettingsError` if SMTP_URL is set without MAIL_FROM. */
+/** Throws `SettingsError` if SMTP_URL is set without MAIL_FROM. */
 export function mailOptions(settings: MailSettings) {
   const { SMTP_URL: server, MAIL_FROM: mailFrom, SECRET_BOX_KEY: keys } = settings
   if (server !== undefined && mailFrom === undefined) {
@@ -151,14 +149,13 @@ export function mailOptions(settings: MailSettings) {
     baseUrl: settings.BASE_URL,
     // If the text 'unsubscribe links' changed, the unsubscribe links in sent mails would no longer work.
     unsubscribeLinkKeys: keys.map((key) => deriveKey(key, 'unsubscribe links')),
-    // For the codes of invitations and of password resets. A code is derived from the key and an id. Only its hash is
-    // stored, so the same code is derived again when its mail is sent. If the text 'invitation codes' changed, these
-    // codes would no longer match their hashes.
+    // These keys also derive the codes of password resets. If the text 'invitation codes' changed, the codes would no
+    // longer match their stored hashes.
     mailedCodeKeys: keys.map((key) => deriveKey(key, 'invitation codes')),
   }
 }
 
-/** The settings for sending reminders, which the command `reminders run` reads too. */
+/** The command `reminders run` also reads these settings. */
 export const REMINDER_SETTINGS = {
   ...MAIL_SETTINGS,
   BASE_URL: httpOrigin('The public address of the service.', { fallback: 'http://127.0.0.1:8080' }),

@@ -1,4 +1,3 @@
-/** The backend process: composes the modules and runs them until a signal arrives. */
 import { loadContract } from '../shared/contract/contract.ts'
 import { runProcess } from '../shared/process/lifecycle.ts'
 import type { Logger } from '../shared/process/log.ts'
@@ -32,7 +31,7 @@ const DRAIN_RESERVE_MS = 2_000
 /** Late enough that rendering does not delay the calls that waited while the backend started. */
 const RENDER_DOCS_AFTER_MS = 30_000
 
-/** Describes the URL, which is used only with PostgreSQL. Throws `SettingsError` if it is invalid. */
+/** `url` is used only with PostgreSQL. Throws `SettingsError` if it is invalid. */
 function describeDirectUrl(url: string | undefined, databaseUrl: string): string[] {
   if (url === undefined || !isPostgres(databaseUrl)) return []
   if (!isPostgres(url)) throw new SettingsError(['DATABASE_DIRECT_URL must be postgres://…'])
@@ -140,22 +139,17 @@ await runProcess({
   },
 })
 
-/** Renders the documentation in advance, so that its first reader does not wait. */
 function renderDocsAhead(baseUrl: string, log: Logger): void {
   renderedDocs(baseUrl).catch((err: unknown) =>
     log.error({ err }, 'rendering the documentation failed'),
   )
 }
 
-/** Derives a key for `purpose` from each key in `SECRET_BOX_KEY`. */
 function derivedKeys(settings: { readonly SECRET_BOX_KEY: readonly string[] }, purpose: string) {
   return settings.SECRET_BOX_KEY.map((key) => deriveKey(key, purpose))
 }
 
-/**
- * Starts the background work. In a rehearsal (`REHEARSAL=on`), only the command `reminders run` plans and sends
- * reminders, as if it were the time that the operator has chosen.
- */
+/** In a rehearsal (`REHEARSAL=on`), only the command `reminders run` plans and sends reminders. */
 function startBackgroundWork(deps: RemindersOptions & { readonly isRehearsal: boolean }) {
   const overdue = startOverdueEvents(deps)
   const totals = startLedgerTotals(deps)

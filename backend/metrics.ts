@@ -1,5 +1,3 @@
-/** The backend's metrics (docs/metrics.md): of requests, webhooks, mail, transactions and queues. */
-
 import { type Counter, cachedFor, type Durations, type Metrics } from '../shared/process/metrics.ts'
 import type { LastUsed } from './api-keys/last-used.ts'
 import type { OpenDatabase } from './database/open.ts'
@@ -45,7 +43,6 @@ export function createRequestMetrics(
   }
 }
 
-/** Returns the object with which the caller records how long each transaction waits. */
 export function createWaitMetrics(metrics: Metrics): Durations {
   const waits = metrics.histogram(
     'receivables_backend_transaction_wait_seconds',
@@ -54,7 +51,6 @@ export function createWaitMetrics(metrics: Metrics): Durations {
   return waits.of()
 }
 
-/** Returns the function that counts each attempt to deliver a webhook, and records its duration. */
 export function createAttemptMetrics(metrics: Metrics): (attempt: Outcome) => void {
   const attempts: Counter = metrics.counter(
     'receivables_backend_webhook_attempts_total',
@@ -74,7 +70,6 @@ export function createAttemptMetrics(metrics: Metrics): (attempt: Outcome) => vo
   }
 }
 
-/** Returns the function that counts each attempt to hand over a mail. */
 export function createHandOverMetrics(metrics: Metrics): (result: HandOverResult) => void {
   const handOvers: Counter = metrics.counter(
     'receivables_backend_mails_total',
@@ -133,7 +128,6 @@ export interface InProcessQueues {
   readonly passwords: Passwords
 }
 
-/** Metrics of the queues in this process's memory. */
 export function measureInProcessQueues(
   metrics: Metrics,
   { lastUsed, usage, passwords }: InProcessQueues,

@@ -1,5 +1,3 @@
-/** The handlers of all API operations. A new resource adds its operations here. */
-
 import { meOperation } from './api/me.ts'
 import type { Operation } from './api/operation.ts'
 import { debtorOperations } from './debtors/routes.ts'

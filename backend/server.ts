@@ -1,7 +1,3 @@
-/**
- * The backend's server: authentication, routes and error responses. Handlers contain little code: each calls the domain
- * code in the folder of its subject.
- */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { Server as NetServer } from 'node:net'
@@ -44,22 +40,13 @@ import type { WebhookServices } from './webhooks/webhooks.ts'
 /** Longer than gateways keep idle connections, so that the backend never closes a connection first. */
 const KEEP_ALIVE_MS = 75_000
 
-/**
- * How long a request may take to arrive. Gateways forward only requests that they have received completely, so a slower
- * request does not come from a gateway.
- */
+/** How long a request may take to arrive. Gateways forward only requests that they have received completely. */
 const REQUEST_MS_MAX = 30_000
 
-/**
- * How long a drain waits for connections to be closed and calls to end: less than the 10 s after which a process that
- * should end is usually killed.
- */
+/** Less than the 10 s after which a process that should end is usually killed. */
 const DRAIN_MS_MAX = 8000
 
-/**
- * The part of `DRAIN_MS_MAX` in which gateways can close their idle connections. A gateway closes connections to a
- * draining backend within 2 s, and any connection that was idle for 4 s.
- */
+/** Gateways close connections to a draining backend within 2 s, and connections that were idle for 4 s. */
 const DRAIN_GRACE_MS = 5000
 
 /** How long the health check waits for the database; gateways wait 900 ms for its response. */
@@ -73,7 +60,7 @@ export interface BackendDeps {
   readonly socket?: string | undefined
   readonly database: OpenDatabase
   readonly contract: Contract
-  /** The public URL of the service, without a slash at its end. */
+  /** The public URL of the service, without a trailing slash. */
   readonly baseUrl: string
   readonly gatewaySecrets: readonly string[]
   readonly peppers: readonly Pepper[]
@@ -89,7 +76,6 @@ export interface BackendDeps {
   readonly clock: () => Date
   readonly log: Logger
   readonly metrics: Metrics
-  /** If undefined, requests are not traced. */
   readonly tracing: Tracing | undefined
   /** How long a drain waits for connections to be closed and calls to end, including `drainGraceMs`. */
   readonly drainMsMax?: number
@@ -101,7 +87,7 @@ export interface Backend {
   /** 0 if the server listens on a socket. */
   readonly port: number
   health(): Promise<Health>
-  /** Writes the collected times of the keys' last use now instead of after a few seconds. */
+  /** Writes the collected times of the keys' last use now. */
   flushLastUsed(): Promise<void>
   /**
    * Accepts no further connections, and finishes the calls on the open connections, including calls in transit.

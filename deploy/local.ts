@@ -26,7 +26,6 @@ Settings, all optional:
 For all other settings, run npm run gateway -- --help and npm run backend -- --help.
 `
 
-/** The default ports of the two processes. */
 const PORTS = {
   GATEWAY_PORT: '8080',
   BACKEND_PORT: '8081',
@@ -94,9 +93,8 @@ const [demo, gateway] = await Promise.all([
   start('gateway', { BACKEND_URLS: backendUrl }),
 ])
 const url = `${scheme}://${hostOf('GATEWAY')}:${gateway.port}`
-// Makes the backend render the documentation before a client requests it. If rendering fails, the backend logs the
-// error. If the request itself fails, e.g. because of a self-signed certificate, the first client waits for the
-// rendering.
+// Makes the backend render the documentation before a client requests it. If the request fails, e.g. because of a
+// self-signed certificate, the first client waits for the rendering.
 fetch(`${url}/docs`).catch(() => {})
 process.stdout.write(renderWelcome(url, demo))
 
@@ -108,24 +106,21 @@ function exitWithError(reason: string): never {
   process.exit(2)
 }
 
-/**
- * Returns the host for URLs of the process on this machine. A process that listens on all addresses is reached at
- * 127.0.0.1 too.
- */
+/** Returns the host for URLs on this machine. */
 function hostOf(name: 'BACKEND' | 'GATEWAY'): string {
   const host = listenHost(`${name}_HOST`)
   if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
   return isIPv6(host) ? `[${host}]` : host
 }
 
-/** Returns the host to listen on. An IPv6 address may have the brackets that it has in URLs. */
+/** An IPv6 address may have the brackets that it has in URLs. */
 function listenHost(setting: string): string {
   return (process.env[setting] || '127.0.0.1').replace(/^\[(.+)\]$/, '$1')
 }
 
 /**
- * Returns the ports of both processes. If the public port is 0, a free one is chosen here, because the backend starts
- * before the gateway and needs the public address for its pages.
+ * If the public port is 0, a free one is chosen here, because the backend starts before the gateway and needs the
+ * public address for its pages.
  */
 async function choosePorts() {
   const ports = { ...PORTS }
@@ -189,7 +184,7 @@ function readSecretsOrExit(): Record<string, string | undefined> {
   }
 }
 
-/** Returns the secrets of this machine; creates them at the first start. Real installations have their own. */
+/** Returns the secrets of this machine; creates them at the first start. */
 function readOrMakeSecrets(): Record<string, string | undefined> {
   const path = join(dataDir, 'secrets.env')
   if (!existsSync(path)) {
@@ -221,7 +216,7 @@ interface Listening {
   readonly socket?: string
 }
 
-/** Starts one process of the service; resolves when the process listens. */
+/** Resolves when the process listens. */
 async function start(
   name: 'backend' | 'gateway',
   settings: Record<string, string>,

@@ -1,4 +1,3 @@
-/** The profile of an account, which Admins change in Settings. */
 import type { AccountRow, Transaction } from '../database/tables.ts'
 import { object, optional, validateBody } from '../validation/body.ts'
 import { currency, integer, text, timezone } from '../validation/fields.ts'
@@ -14,10 +13,9 @@ export const PROFILE_FIELDS = [
 ] as const satisfies readonly (keyof AccountRow)[]
 
 /**
- * `timezone` decides when an invoice is overdue and, for debtors without a time zone of their own, when
- * reminders are sent. Invoices that are created without a due date are due `payment_terms_days` after their
- * issue date, unless the debtor has its own terms. `default_currency` is returned by the API and preselected in
- * forms.
+ * `timezone` decides when an invoice is overdue and, for debtors without a time zone of their own, when reminders are
+ * sent. Invoices that are created without a due date are due `payment_terms_days` after their issue date, unless the
+ * debtor has its own terms. `default_currency` is returned by the API and preselected in forms.
  */
 export type AccountProfile = Pick<AccountRow, (typeof PROFILE_FIELDS)[number]>
 

@@ -1,6 +1,6 @@
 /**
- * Accounts, their status, and the scopes that their keys may use at present. Every change of the status or of
- * these scopes increases `revision`, which invalidates cached principals.
+ * Accounts and their status. Every change of the status or of the scope allowance increases `revision`, which
+ * invalidates cached principals.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -34,11 +34,11 @@ const NAME_LENGTH_MAX = 200
 
 export interface NewAccount {
   readonly name: string
-  /** The default is `active`. */
+  /** `active` by default. */
   readonly status?: AccountStatus
-  /** An IANA name. The default is UTC. */
+  /** An IANA name, UTC by default. */
   readonly timezone?: string
-  /** The default is EUR. */
+  /** EUR by default. */
   readonly defaultCurrency?: string
   readonly isDemo?: boolean
 }
@@ -111,8 +111,8 @@ export async function lockAccount(tx: Transaction, id: string): Promise<AccountR
 }
 
 /**
- * The new status takes effect with the next call. Nothing changes if the account already has this status. Throws
- * `Problem` `not_found`, and `validation_failed` if the product does not allow the transition.
+ * The new status takes effect with the next call. Throws `Problem` `not_found`, and `validation_failed` if the product
+ * does not allow the transition.
  */
 export async function setStatus(
   tx: Transaction,
@@ -176,7 +176,6 @@ export async function setScopeAllowance(
   return changed
 }
 
-/** Makes the change and increases `revision`, so that cached principals become invalid. */
 async function updateAndIncreaseRevision(
   tx: Transaction,
   account: AccountRow,

@@ -13,10 +13,7 @@ export const APPLY_CREDIT = ['manual', 'oldest_first'] as const satisfies readon
 
 export type ApplyCredit = AccountRow['apply_credit']
 
-/**
- * Changes the setting for payments that are recorded later. Money that is already on account stays there. Throws
- * `not_found`, `validation_failed`.
- */
+/** Changes the setting for payments that are recorded later. Throws `not_found`, `validation_failed`. */
 export async function setApplyCredit(
   tx: Transaction,
   accountId: string,

@@ -1,6 +1,6 @@
 /**
- * The audit log: one row for each action. The transaction that performs an action also writes its row. If there is no
- * such transaction, as for a failed login or an export, the row has a transaction of its own.
+ * The audit log: one row for each action, written in the transaction that performs the action. If the action has no
+ * transaction, e.g. a failed login or an export, the row has one of its own.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
@@ -17,7 +17,7 @@ import {
 export interface Actor {
   readonly type: AuditRow['actor_type']
   readonly id: string | null
-  /** The name of the actor in pages and reports. */
+  /** The name in pages and reports, e.g. an e-mail address. */
   readonly label: string
   /** The client's IP address, if the action came over the network. */
   readonly address: string | null
@@ -26,7 +26,6 @@ export interface Actor {
 /** A person with access to the command line on the server. */
 export const OPERATOR: Actor = { type: 'operator', id: null, label: 'operator', address: null }
 
-/** Who performs an action, and when. */
 export interface ActionContext {
   readonly actor: Actor
   readonly now: Date
@@ -101,7 +100,6 @@ export type AuditAction =
   | 'webhook_endpoint.tested'
   | 'webhook_endpoint.secret_rotated'
   | 'webhook_endpoint.old_secret_expired'
-  // The failed deliveries of the endpoint were redelivered.
   | 'webhook_endpoint.redelivered_failed'
   | 'webhook_delivery.redelivered'
   | 'user.created'
@@ -164,13 +162,13 @@ export async function recordAudit(
 }
 
 export interface AuditFilters {
-  /** The label of the actor, such as an e-mail address. */
+  /** The label of the actor. */
   readonly actor?: string | undefined
   readonly action?: string | undefined
   readonly subjectId?: string | undefined
-  /** An instant; earlier entries are omitted. */
+  /** An instant, inclusive. */
   readonly createdSince?: string | undefined
-  /** An instant; entries at this instant and later entries are omitted. */
+  /** An instant, exclusive. */
   readonly createdBefore?: string | undefined
 }
 
@@ -201,10 +199,9 @@ export async function listAudit(
 }
 
 /**
- * Restricts the choice of an index, because SQLite has no statistics with which it could choose well: the database may
- * use only the indexes of the filter that usually matches the fewest rows. This is the subject, else the actor, else
- * the action. Returns the columns of these indexes (the index by subject does not contain the column `sort`). Without a
- * filter, the database may use any index.
+ * Returns the columns in the indexes that the database may use: those of the filter that usually matches the fewest
+ * rows (the subject, else the actor, else the action). SQLite has no statistics with which it could choose well. The
+ * index by subject does not contain the column `sort`.
  */
 function indexesFor(
   sort: string,
@@ -215,7 +212,6 @@ function indexesFor(
   return action === undefined ? {} : { indexableColumns: ['action', sort] }
 }
 
-/** Returns undefined if the account has no such entry. */
 export async function findAuditEntry(
   reader: Reader,
   accountId: string,
@@ -230,8 +226,8 @@ export async function findAuditEntry(
 }
 
 /**
- * Returns up to `limit` actions on the record `subjectId`, the latest first: ids sort by time of creation. If `action`
- * is defined, returns only actions with this name.
+ * Returns up to `limit` actions on the record `subjectId`, the latest first (ids sort by time). If `action` is defined,
+ * returns only actions with this name.
  */
 export async function listActionsOn(
   reader: Reader,
@@ -250,7 +246,6 @@ export async function listActionsOn(
     .execute()
 }
 
-/** Whether the audit log contains an action on the record `subjectId`. */
 export async function hasActionsOn(
   reader: Reader,
   accountId: string,

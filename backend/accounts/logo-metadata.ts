@@ -1,7 +1,7 @@
 /**
- * Removes metadata from a picture, such as the place and time of a photograph, its authors, and comments. Otherwise
- * every customer would receive this metadata. Segments of a JPEG that may affect its colors (`APP_KEPT`) are kept
- * unchanged, including any thumbnails in them.
+ * Removes metadata from a picture, such as the place and time of a photograph, because every customer receives the
+ * logo. Segments of a JPEG that may affect its colors (`APP_KEPT`) are kept unchanged, including any thumbnails in
+ * them.
  */
 
 /** The chunks that determine how the picture is drawn; all others are removed. */
@@ -44,7 +44,6 @@ const SCAN = 0xda
 const COMMENT = 0xfe
 /**
  * APP0 (JFIF), APP2 (usually a color profile) and APP14 (Adobe), by which programs determine the colors of the picture.
- * Their contents are not checked.
  */
 const APP_KEPT = [0xe0, 0xe2, 0xee]
 
@@ -67,9 +66,8 @@ interface Segment {
 }
 
 /**
- * Fill bytes, any number of which may precede a marker, are omitted, because the package `image-size`, with which the
- * caller determines the size of the picture, cannot read them. Fill bytes after image data count as a part of it and
- * remain: `image-size` stops reading before the image data.
+ * Omits the fill bytes before a marker, because the package `image-size`, with which the caller determines the size of
+ * the picture, cannot read them. Fill bytes after image data remain: `image-size` stops reading before the image data.
  */
 function segmentsOf(content: Buffer): Segment[] | undefined {
   const segments: Segment[] = []
@@ -88,10 +86,7 @@ function segmentsOf(content: Buffer): Segment[] | undefined {
   return undefined
 }
 
-/**
- * The image data ends before the next marker. 0xff00 and restart markers (0xd0 to 0xd7) belong to the image data, and
- * so do the fill bytes before the next marker.
- */
+/** Image data ends before the next marker. It includes 0xff00, restart markers (0xd0 to 0xd7) and fill bytes. */
 function endOfScan(content: Buffer, start: number): number {
   for (let at = start; at + 1 < content.length; at++) {
     const next = content[at + 1] ?? 0

@@ -1,7 +1,7 @@
 /**
- * The logo in an account's reminders: a PNG or JPEG, recognized by its bytes. SVG is rejected, since it can
- * contain scripts and references to other files. Metadata is removed before a logo is stored. The id of a logo is the
- * digest of its content. Another logo therefore has another id, and a message, which refers to the id, keeps its logo.
+ * The logo in an account's reminders: a PNG or JPEG, recognized by its bytes. SVG is rejected, because it can contain
+ * scripts and references to other files. The id of a logo is the digest of its content. Messages refer to this id, so
+ * they keep their logo when the account changes its logo.
  */
 import { createHash } from 'node:crypto'
 import { imageSize } from 'image-size'
@@ -18,7 +18,6 @@ export const LOGO_PIXELS_MAX = 2000
 /** The EXIF orientation of a picture that is neither rotated nor mirrored. */
 const UPRIGHT = 1
 
-/** The properties of a logo that the HTML of a mail needs. */
 export type LogoProperties = Pick<AccountLogoRow, 'id' | 'width' | 'height'>
 
 export interface Logo extends LogoProperties {
@@ -103,7 +102,6 @@ function invalidLogo(code: string, detail: string) {
   return fieldErrorsProblem([{ pointer: '/logo', code, detail: `logo ${detail}` }])
 }
 
-/** Returns undefined if `id` is null or the logo does not exist. */
 export async function findLogoProperties(
   reader: Reader,
   accountId: string,
@@ -118,7 +116,6 @@ export async function findLogoProperties(
     .executeTakeFirst()
 }
 
-/** Returns undefined if `id` is null or the logo does not exist. */
 export async function findLogo(
   reader: Reader,
   accountId: string,
@@ -157,7 +154,7 @@ export async function insertLogo(
     .execute()
 }
 
-/** Deletes the logos that no message uses, except the account's current logo (`accountLogoId`). */
+/** Deletes the logos that no message uses, except the account's current logo. */
 export async function deleteUnusedLogos(
   tx: Transaction,
   accountId: string,

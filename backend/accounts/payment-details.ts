@@ -19,7 +19,6 @@ export const PAYMENT_FIELDS = [
   'payment_link',
 ] as const satisfies readonly (keyof PaymentDetailsRow)[]
 
-/** A field without a value is null. */
 export type PaymentDetails = Pick<PaymentDetailsRow, (typeof PAYMENT_FIELDS)[number]> & {
   readonly currency: string
 }
@@ -46,8 +45,8 @@ export function formatIban(accountNumber: string): string | undefined {
 }
 
 /**
- * Returns the digest of the payment details that the text of a reminder shows; null if `shown` is empty. If the account
- * then changes these details, the digest reveals that the text is outdated.
+ * Returns the digest of the payment details that the text of a reminder shows; null if `shown` is empty. With the
+ * digest, a reminder with outdated details is recognized.
  */
 export function paymentDetailsDigest(shown: readonly PaymentDetails[]): string | null {
   if (shown.length === 0) return null
@@ -59,8 +58,8 @@ export function paymentDetailsDigest(shown: readonly PaymentDetails[]): string |
 }
 
 /**
- * Replaces the details of a currency. Throws `not_found`, `unsupported_currency`, and `validation_failed`
- * with the pointers of the fields. Returns whether something changed.
+ * Replaces all details of the currency, and returns whether something changed. Throws `not_found`,
+ * `unsupported_currency`, and `validation_failed` with the pointers of the fields.
  */
 export async function setPaymentDetails(
   tx: Transaction,
@@ -90,7 +89,7 @@ export async function setPaymentDetails(
   return true
 }
 
-/** Removes the details of a currency. Throws `not_found` if the account does not exist or has no such details. */
+/** Throws `not_found` if the account does not exist or has no such details. */
 export async function removePaymentDetails(
   tx: Transaction,
   accountId: string,

@@ -4,7 +4,7 @@ import { normalizeText, trimText } from '../validation/unicode.ts'
 
 const REASON_MAX = 500
 
-/** Validates the reason of an action, and returns its normalized text. Throws `validation_failed` at `/reason`. */
+/** Returns the normalized text. Throws `validation_failed` at `/reason`. */
 export function checkReason(text: string): string {
   const reason = normalizeText(trimText(text), 'NFC')
   if (reason === '') throw invalidReason('required', 'Enter a reason.')

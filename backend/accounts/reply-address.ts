@@ -1,7 +1,4 @@
-/**
- * An additional address for debtors' replies, at which the creditor's staff reads them. The service itself
- * receives every reply.
- */
+/** An additional address for debtors' replies. The service itself receives every reply. */
 import type { AccountRow, Transaction } from '../database/tables.ts'
 import { parseEmail } from '../validation/contact.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'

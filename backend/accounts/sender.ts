@@ -10,7 +10,7 @@ import { lockAccount } from './accounts.ts'
 import { type ActionContext, recordAudit } from './audit.ts'
 import { deleteUnusedLogos, insertLogo, parseLogo } from './logo.ts'
 
-/** Returns the name in reminders: the sender's name if one is set, else the account's name. */
+/** Returns the creditor's name in reminders. */
 export function senderNameOf({ sender_name, name }: Pick<AccountRow, 'sender_name' | 'name'>) {
   return sender_name ?? name
 }
@@ -20,13 +20,12 @@ export const SENDER_NAME_LENGTH_MAX = 100
 
 /**
  * A sender name must not look like an address, because mail programs might show it instead of the real address. It must
- * therefore contain no @ or similar characters, no delimiters of addresses (<, >, " and \), no invisible characters
- * (except those that some scripts and emoji need) and no characters that reverse the direction of text, and it must not
- * be blank.
+ * therefore not contain @ or similar characters, delimiters of addresses (<, >, " and \), or invisible characters, some
+ * of which reverse the direction of text. It must not be blank.
  */
 const SENDER_NAME = matching(
-  // Some invisible characters are allowed: the zero-width joiner and non-joiner, which Persian and emoji need, and the
-  // variation selectors of emoji.
+  // Allowed are the zero-width joiner and non-joiner, which Persian and emoji need, and the variation selectors of
+  // emoji.
   /^(?=.*[^\s\u200c\u200d\ufe0e\ufe0f])[^@\ufe6b\uff20<>"\\\p{Zl}\p{Zp}[[\p{Cf}\p{DI}]--[\u200c\u200d\ufe0e\ufe0f]]]*$/v,
   'a name without @, <, >, ", backslashes and invisible characters',
   { max: SENDER_NAME_LENGTH_MAX, trim: true },
@@ -69,11 +68,11 @@ export async function setLogo(
   const logo = content === null ? null : parseLogo(content)
   const account = await lockAccount(tx, accountId)
   const logoId = logo?.id ?? null
-  // Two equal ids belong to the same logo, because the id is the digest of the content. Two nulls mean no logo.
+  // Equal ids mean the same logo, because the id is the digest of the content.
   if (account.logo_id === logoId) return false
   if (logo !== null) await insertLogo(tx, accountId, logo, actionContext.now)
   await updateAccount(tx, accountId, { logo_id: logoId }, actionContext)
-  // Deletes the previous logo unless a message uses it. The new logo, `logoId`, is kept.
+  // Deletes the previous logo unless a message uses it.
   await deleteUnusedLogos(tx, accountId, logoId)
   await recordAudit(tx, actionContext, {
     accountId,

@@ -1,7 +1,6 @@
 /**
- * Issues, lists, finds and revokes API keys. The scopes of a key are set when it is issued and never change. The
- * look-up of a gateway finds a key by the digest of its secret; the check of each call finds it by its id. Keys can be
- * revoked, but are never deleted. The secret is returned when the key is issued and is stored nowhere.
+ * The scopes of a key never change, and keys are never deleted. The look-up of a gateway finds a key by the digest of
+ * its secret; the check of each call finds it by its id.
  */
 import assert from 'node:assert'
 import { timingSafeEqual } from 'node:crypto'
@@ -19,7 +18,7 @@ import { nextWarningOrExpiry, readAllowedAddresses } from './key-status.ts'
 import { type Pepper, pepperDigest } from './peppers.ts'
 import { representApiKey } from './representation.ts'
 
-/** The number of calls per hour that a new key may make. */
+/** In calls per hour. */
 export const RATE_LIMIT_DEFAULT = 600
 const RATE_LIMIT_MAX = 1_000_000_000
 
@@ -28,9 +27,9 @@ export interface NewApiKey {
   readonly name: string
   readonly scopes: readonly string[]
   readonly rateLimit?: number
-  /** The key is rejected from this instant on. If `expiresAt` is absent or null, the key does not expire. */
+  /** The key is rejected from this instant on. If absent or null, the key does not expire. */
   readonly expiresAt?: Date | null
-  /** The address prefixes from which the key may be used. If absent, the key may be used from any address. */
+  /** The address prefixes from which the key may be used. If absent, any address is allowed. */
   readonly allowedAddresses?: readonly string[]
 }
 
@@ -86,7 +85,6 @@ export async function issueApiKey(
     revoked_by: null,
     expires_at: expiresAt,
     expired_at: null,
-    // When the next warning, or the expiry, is to be recorded.
     expiry_due_at: nextWarningOrExpiry(expiresAt, actionContext.now),
     allowed_addresses: allowedAddresses,
     replaced_by: null,
@@ -135,9 +133,8 @@ export async function listApiKeys(reader: Reader, accountId: string): Promise<Ap
 }
 
 /**
- * The revocation takes effect with the next call that uses the key. A key that is already revoked keeps the time of its
- * first revocation. With `accountId`, only a key of this account is found; operators omit `accountId`. Throws `Problem`
- * `not_found`.
+ * The revocation takes effect with the next call. A key that is already revoked keeps the time of its first revocation.
+ * With `accountId`, only a key of this account is found; operators omit `accountId`. Throws `Problem` `not_found`.
  */
 export async function revokeApiKey(
   tx: Transaction,
@@ -224,8 +221,7 @@ export async function findKeysByDigest(
   const candidateDigests = candidates.flat().map(({ digest }) => digest.toString())
   const rows = await selectKeys(reader).where('api_keys.digest', 'in', candidateDigests).execute()
   if (rows.length === 0) return digests.map(() => undefined)
-  // The rows come in any order. A row belongs to a digest if peppering this digest, with the pepper whose version the
-  // row states, yields the digest that the row stores.
+  // The rows come in any order. A row may match only with the pepper whose version it states.
   return candidates.map((peppered) =>
     rows.find((row) => {
       const stored = Buffer.from(row.digest)

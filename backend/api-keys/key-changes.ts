@@ -1,4 +1,3 @@
-/** Changes the name, the expiry and the allowed addresses of a key after it was issued, and rotates keys. */
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { readScopes } from '../accounts/scopes.ts'
@@ -24,9 +23,8 @@ export interface KeyChange {
 }
 
 /**
- * Changes an active key. A new expiry and new addresses take effect with the next call, as a revocation does. With
- * `accountId`, only a key of this account is found. Throws `Problem` `not_found`, `validation_failed`,
- * `key_not_active`.
+ * Changes an active key. A new expiry and new addresses take effect with the next call. With `accountId`, only a key of
+ * this account is found. Throws `Problem` `not_found`, `validation_failed`, `key_not_active`.
  */
 export async function changeApiKey(
   tx: Transaction,
@@ -60,7 +58,7 @@ export async function changeApiKey(
   return changed
 }
 
-/** The grace periods of the replaced key, in milliseconds after the rotation. */
+/** How long a replaced key can still be used after the rotation. */
 export const GRACE_PERIODS_MS = {
   now: 0,
   '1h': 3_600_000,
@@ -75,7 +73,6 @@ export interface Rotation {
   readonly name: string
   /** The expiry of the new key. */
   readonly expiresAt: Date | null
-  /** How long the old key can still be used. */
   readonly grace: GracePeriod
 }
 

@@ -1,6 +1,6 @@
 /**
- * Warns Admins before keys expire, and records that keys have expired. Requests with an expired key are
- * rejected even if this worker is late: authentication compares `expires_at` with the clock on every request.
+ * Warns Admins before keys expire, and records that keys have expired. Expired keys are rejected even if this worker is
+ * late: authentication compares `expires_at` with the clock.
  */
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import type { Database, Transaction } from '../database/database.ts'
@@ -36,7 +36,6 @@ export async function recordKeyExpiry(
     const due = await database.read
       .selectFrom('api_keys')
       .select('id')
-      // The time of the next warning or, if no warning is left, of the expiry.
       .where('expiry_due_at', '<=', now.toISOString())
       .orderBy('expiry_due_at')
       .limit(BATCH_MAX)

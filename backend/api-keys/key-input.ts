@@ -1,4 +1,3 @@
-/** Validates the input for a key, and reports the errors of all fields together. */
 import { ADDRESS_PREFIXES_MAX, parsePrefix } from '../../shared/contract/address-prefixes.ts'
 import type { FieldError } from '../../shared/contract/problem.ts'
 import { parseScopes, type Scope } from '../accounts/scopes.ts'
@@ -37,8 +36,7 @@ export interface CheckedKeyInput {
 export function checkKeyInput(input: KeyInput, now: Date): CheckedKeyInput {
   const name = normalizeName(input.name)
   const addresses = canonicalAddresses(input.allowedAddresses)
-  // The specification of the API prescribes this text. That is why the text does not say `permission`, the word for a
-  // scope in Settings.
+  // The specification of the API prescribes this text.
   const noScopes: FieldError = {
     pointer: '/scopes',
     code: 'required',

@@ -1,4 +1,3 @@
-/** Lists keys in pages, active ones first. */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { ApiKeyRow, Reader } from '../database/tables.ts'
@@ -9,7 +8,7 @@ export const KEY_FILTERS = ['active', 'expired', 'revoked', 'ended'] as const
 export type KeyFilter = (typeof KEY_FILTERS)[number]
 
 export interface KeyListQuery {
-  /** The keys to list; undefined lists all keys. */
+  /** Undefined lists all keys. */
   readonly status: KeyFilter | undefined
   /** The id of the last key of the previous page. */
   readonly after: string | undefined
@@ -43,10 +42,7 @@ export async function listKeyPage(
     .execute()
 }
 
-/**
- * Returns the SQL for `isExpired` in `key-status.ts`. A key whose expiry has been recorded (`expired_at`) stays
- * expired, even if the clock of this backend is behind.
- */
+/** Returns the SQL for `isExpired` in `key-status.ts`. */
 function isExpiredAt(now: Date) {
   return sql<SqlBool>`(expired_at is not null or coalesce(expires_at <= ${now.toISOString()}, false))`
 }

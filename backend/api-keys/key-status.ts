@@ -1,7 +1,3 @@
-/**
- * Whether a key can be used now (by the clock of the backend that handles the request), whether it can be used from an
- * address, and when Admins are warned that it will expire.
- */
 import { readAddressPrefixes } from '../../shared/contract/address-prefixes.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
 
@@ -30,8 +26,8 @@ export function keyStatus(
 }
 
 /**
- * Whether the key is active but has not been used for 90 days. Settings marks such keys, since they can
- * probably be revoked.
+ * Whether the key is active but has not been used for `UNUSED_DAYS`. A key that was never used counts as unused since
+ * its creation.
  */
 export function isUnused(row: ApiKeyRow, now: Date): boolean {
   const since = row.last_used_at ?? row.created_at
@@ -40,7 +36,6 @@ export function isUnused(row: ApiKeyRow, now: Date): boolean {
   )
 }
 
-/** Admins are warned at these times before the expiry of a key. */
 const WARNINGS_BEFORE_MS = [14 * DAY_MS, DAY_MS]
 
 /**

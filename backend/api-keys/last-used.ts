@@ -16,7 +16,6 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
   let timestamps = new Map<string, string>()
   const { scheduleWrite, ...deferred } = deferWrites({ subject: 'last use of keys', log, write })
 
-  /** Resolves to false if no key was used since the last write. */
   async function write(): Promise<boolean> {
     const pending = timestamps
     if (pending.size === 0) return false
@@ -46,10 +45,7 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
   }
 }
 
-/**
- * Updates the keys of a batch in one statement. No timestamp is set to an earlier time. In both databases, the
- * columns of a `values` list have the names `column1` and `column2`.
- */
+/** In both databases, the columns of a `values` list have the names `column1` and `column2`. */
 async function advanceTimestamps(
   tx: Transaction,
   batch: readonly (readonly [id: string, at: string])[],

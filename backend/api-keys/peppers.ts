@@ -1,13 +1,12 @@
 /**
  * A pepper is a secret of the backends. The stored hash of an API key is computed from the key and a pepper. The
  * database contains no pepper, so a stolen copy is not enough to verify a guessed key. Peppers have versions, so that
- * they can be rotated: a new key is hashed with the pepper that comes first in the setting `KEY_PEPPER`, usually the
- * newest, and a key is verified with the pepper with which it was hashed.
+ * they can be rotated: a new key is hashed with the first pepper in the setting `KEY_PEPPER`, and each key is verified
+ * with the pepper with which it was hashed.
  */
 import { createHmac } from 'node:crypto'
 
 export interface Pepper {
-  /** The version is stored with each key. */
   readonly version: string
   readonly secret: string
 }

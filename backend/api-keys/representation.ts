@@ -2,7 +2,7 @@ import { readScopes } from '../accounts/scopes.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
 import { keyStatus, readAllowedAddresses } from './key-status.ts'
 
-/** The JSON of a key in events. It does not contain the secret. */
+/** The JSON of a key in events. */
 export function representApiKey(row: ApiKeyRow, now: Date) {
   return {
     object: 'api_key',

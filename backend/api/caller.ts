@@ -13,7 +13,7 @@ export interface Caller {
     readonly grantedScopes: readonly Scope[]
     /** The granted scopes that the account allows at present. */
     readonly effectiveScopes: readonly Scope[]
-    /** The maximum number of calls per hour. */
+    /** In calls per hour. */
     readonly rateLimit: number
     readonly createdAt: string
     /** Null if the key does not expire. */

@@ -1,7 +1,4 @@
-/**
- * Creates the operations that list objects. They parse the parameters and the cursor, and return one page with
- * a link to the next page.
- */
+/** Creates the operations that list objects. A response contains one page and a link to the next page. */
 import assert from 'node:assert'
 import joi from 'joi'
 import type { Reader } from '../database/database.ts'
@@ -38,7 +35,6 @@ const LIMIT = parsed((value) => {
   return limit >= 1 && limit <= LIMIT_MAX ? limit : undefined
 }, `an integer from 1 to ${LIMIT_MAX}`)
 
-/** The filters that every list has. */
 const TIME_FILTERS = {
   created_since: instant,
   created_before: instant,
@@ -144,10 +140,7 @@ async function readRows<S extends QuerySchema, Row extends ListRow>(
   }
 }
 
-/**
- * Returns the number of characters of the row's texts. Called for each row of each list: `Object.values` would take
- * three times as long.
- */
+/** Returns the number of characters of the row's texts. `Object.values` would take three times as long. */
 function lengthOf<Row extends ListRow>(row: Row): number {
   let length = 0
   for (const name in row) {

@@ -6,13 +6,11 @@ import { parametersOf, parseQuery } from './query.ts'
 /** The window of the gateways' rate limit. */
 const RATE_LIMIT_WINDOW_SECONDS = 3600
 
-/**
- * `GET /me`: the key, its account and scopes. It needs no scope and works in every account status.
- */
+/** `GET /me` needs no scope, and works in every account status. */
 export const meOperation: Operation = {
   operationId: 'getMe',
   async respond({ query, caller }) {
-    // Rejects every query parameter, because this operation has none.
+    // Rejects every query parameter.
     parseQuery({}, parametersOf(query))
     return { status: 200, body: JSON.stringify(renderMe(caller)), headers: {} }
   },

@@ -32,13 +32,13 @@ export interface Services {
   readonly idempotency: Idempotency
   /** The public URL of the service, without a trailing slash. */
   readonly baseUrl: string
-  /** The first key signs cursors. Cursors that any of the keys signed are accepted. */
+  /** The keys for the cursors of lists: the first signs, and all verify. */
   readonly cursorKeys: readonly Buffer[]
 }
 
 /**
  * What is known of a call before its key has been checked: the account, from the principal (which a backend has
- * signed), and the object, from the path. `begin` needs nothing else to start reading.
+ * signed), and the object, from the path.
  */
 export interface Target {
   readonly accountId: string

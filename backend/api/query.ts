@@ -1,6 +1,6 @@
 /**
  * Parses query parameters. An unknown parameter is rejected, because a list with a misspelled filter would otherwise
- * return everything. A parameter may appear only once.
+ * return everything.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Check, check, Rejection } from '../validation/rejections.ts'
@@ -70,7 +70,7 @@ function unknownParameter(parameter: string): Problem {
   })
 }
 
-/** Shortens a name, since clients may send long names. */
+/** Clients may send names of any length. */
 function shortened(parameter: string): string {
   // The cut can separate the two halves of a character, such as an emoji.
   return parameter.slice(0, 64).toWellFormed()

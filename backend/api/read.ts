@@ -10,11 +10,9 @@ export interface ReadOptions<Found> {
    * and its result is discarded if the key is rejected. It must therefore not have side effects.
    */
   find(reader: Reader, target: Target): Promise<Found | undefined>
-  /** Returns the representation, as an object that is serialized to JSON. */
   represent(found: Found, call: Call): object
 }
 
-/** The pattern of all ids. */
 const ID = /^[a-z]+_[0-9A-Z]{26}$/
 
 /** Creates an operation that returns one object by its id and accepts no query parameters. */

@@ -1,7 +1,6 @@
 /**
- * Mounts operations on the web framework. The contract decides which operations exist and under which method,
- * path and scope. The process does not start unless each operation of the contract has a handler, and each
- * handler belongs to an operation of the contract.
+ * Mounts operations on the web framework. The contract decides their methods, paths and scopes. The process does not
+ * start if the contract and `operations` do not contain the same operations.
  */
 import assert from 'node:assert'
 import type { Lifecycle, RouteOptions, ServerRoute } from '@hapi/hapi'
@@ -14,7 +13,6 @@ import type { Call, Finish, Operation, Services } from './operation.ts'
 export interface ApiDeps {
   readonly database: Database
   readonly contract: Contract
-  /** A handler for each operation of the contract. */
   readonly operations: readonly Operation[]
   readonly clock: () => Date
   /** Without a trailing slash. */
@@ -26,10 +24,7 @@ export interface ApiDeps {
 /** The types of the request properties that authentication and the route options below determine. */
 export interface ApiRefs {
   AuthCredentialsExtra: Caller
-  /**
-   * An operation with `begin` starts to read while the key is still being checked. `finish` completes the response,
-   * and is not called if the key is rejected. It is undefined for operations with `respond`.
-   */
+  /** The result of the operation's `begin`; undefined for operations with `respond`. */
   AuthArtifactsExtra: { finish: Finish | undefined }
   Params: { id?: string }
   Payload: Buffer | null

@@ -1,7 +1,6 @@
 /**
- * A POST runs checks in a fixed order, then one transaction. Whether the account may write is checked
- * before the body. A repeated request gets its stored response before fields are validated, because a value
- * that was valid the first time may be invalid now.
+ * A POST runs checks in a fixed order, then one transaction. A repeated request gets its stored response before fields
+ * are validated, because a value that was valid the first time may be invalid now.
  */
 import { createHash } from 'node:crypto'
 import type { ObjectSchema } from 'joi'
@@ -36,15 +35,14 @@ export interface WriteOptions<Body> {
   readonly firstIdMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
   /**
-   * Finds the debtor if the transaction changes only the records of one debtor. The database can then run transactions
-   * of different debtors at the same time (`TransactionScope`). The body is not validated yet, and may spell an id in
-   * another way than the validated body, so the result must be an id that was read from the database.
+   * Finds the only debtor whose records the transaction changes (`debtorId` of `TransactionScope`). The result must be
+   * an id that was read from the database, because the body is not validated yet, and may spell the id in another way.
    */
   findDebtorId?(reader: Reader, accountId: string, body: JsonObject): Promise<string | undefined>
   /**
-   * Called if the body is invalid, if `create` throws a 4xx, or if the idempotency key is taken. The cause may be that
-   * an earlier request with the same idempotency key has created the resource: finds this resource, even if the stored
-   * response has expired. `same` is whether the body would create an equal resource.
+   * Finds the resource that an earlier request with the same idempotency key created, even if the stored response has
+   * expired. Called if the body is invalid, if `create` throws a 4xx, or if the idempotency key is taken: the earlier
+   * request may be the cause. `same` is whether the body would create an equal resource.
    */
   recall?(
     reader: Reader,
@@ -61,15 +59,13 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
       checkWritable(call.caller, services.baseUrl)
       checkMediaType(call.headers)
       const key = readIdempotencyKey(call.headers, options.idempotencyKey)
-      // A POST has no query parameters, so this rejects every parameter.
+      // Rejects every query parameter.
       parseQuery({}, parametersOf(call.query))
       const sent = parseJsonObject(call.payload)
       const today = todayIn(call.caller.account.timezone, call.now)
       const fingerprint = key === undefined ? undefined : fingerprintOf(operationId, sent)
       const context = { caller: call.caller, now: call.now, idempotencyKey: key, fingerprint }
       const prepare = () => {
-        // `shortenHugeLists` limits the time of the validation. It shortens lists that are too long, but never so far
-        // that they become valid.
         const body = validateBody(options.body, shortenHugeLists(sent), today)
         return async (tx: Transaction) => recordedOf(await options.create(tx, context, body))
       }

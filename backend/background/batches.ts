@@ -1,16 +1,15 @@
 /** Writes many rows in small transactions, so that payments can be recorded between them. */
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** The maximum number of rows per transaction. Writing 100 rows takes two or three milliseconds. */
+/** Writing 100 rows takes two or three milliseconds. */
 const BATCH_MAX = 100
 
-/** The longest pause between two batches. With longer pauses, thousands of rows would take seconds. */
+/** With longer pauses, thousands of rows would take seconds. */
 const PAUSE_MS_MAX = 5
 
 /**
- * Writes batches one after the other. `write` must write each batch in a transaction of its own. After each batch
- * except the last, this function pauses for as long as the batch took, up to `PAUSE_MS_MAX`. Calls therefore get about
- * half of the database's time, or less if a batch takes longer than `PAUSE_MS_MAX`.
+ * `write` must write each batch in a transaction of its own. After each batch, this function pauses for as long as the
+ * batch took, up to `PAUSE_MS_MAX`, so that calls get about half of the database's time.
  */
 export async function writeInBatches<T>(
   rows: readonly T[],

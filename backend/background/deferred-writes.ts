@@ -10,10 +10,7 @@ const WRITE_EVERY_MS = 4000
 export interface DeferredWrites {
   /** The number of successful and of failed writes, for metrics. */
   readonly writes: { readonly written: number; readonly failed: number }
-  /**
-   * Writes the collected data. Throws the database's error, in which case the data is kept for the next
-   * write.
-   */
+  /** Throws the database's error; the data is then kept for the next write. */
   flush(): Promise<void>
   /** Cancels the scheduled write and flushes one last time; no more writes are scheduled. Throws as `flush` does. */
   close(): Promise<void>
@@ -27,9 +24,7 @@ interface DeferredWritesOptions {
   write(): Promise<boolean>
 }
 
-/**
- * `scheduleWrite` schedules a write, unless one is already scheduled. A scheduled write that fails is scheduled again.
- */
+/** `scheduleWrite` does nothing if a write is already scheduled. A scheduled write that fails is scheduled again. */
 export function deferWrites({
   subject,
   log,

@@ -1,8 +1,7 @@
 /**
- * Rows that workers share: `run_at` is the time at which a row is due, and `lease` identifies the current claim of
- * the row. A claim moves `run_at` to the end of the lease, so that a row is due again if its worker is killed. A worker
- * that takes longer than its lease cannot record its outcome after another worker has claimed the row. Each row
- * is therefore processed at least once, but only the worker with the current lease records an outcome.
+ * Rows that workers share: `run_at` is the time at which a row is due, and `lease` identifies the current claim of the
+ * row. A claim moves `run_at` to the end of the lease, so that a row is due again if its worker is killed. Each row is
+ * therefore processed at least once, but only the worker with the current lease records an outcome.
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -17,16 +16,13 @@ const START_MS_MAX = 5000
  * The time between the end of the work and the end of the lease: 10 s for recording the outcome, and 20 s for clocks.
  * Each backend's clock may differ from the database's by 10 s (`CLOCK_DIFFERENCE_MS_MAX` in
  * `../database/postgres/primary.ts`), so the clocks of two backends may differ by 20 s.
- * Without this margin, a backend whose clock is ahead would repeat work that another backend has not finished.
  */
 const MARGIN_MS = 30_000
 
-/** The tables with the columns `run_at` and `lease`. */
 type Leased = {
   [T in keyof Tables]: Tables[T] extends { run_at: string | null; lease: string | null } ? T : never
 }[keyof Tables]
 
-/** Other columns that change together with a lease. */
 type Change<T extends Leased> = {
   readonly [C in keyof Omit<Tables[T], 'run_at' | 'lease'>]?:
     | Tables[T][C]
@@ -43,7 +39,7 @@ export interface LeasedTable<T extends Leased> {
 }
 
 export interface Claim {
-  /** Identifies this claim: only the rows that it claimed have this lease. */
+  /** Only the rows of this claim have this lease. */
   readonly lease: string
   /** The caller must not start to work on the claimed rows later than this. */
   readonly startBefore: Date
@@ -51,7 +47,6 @@ export interface Claim {
 
 export interface DueOptions<T extends Leased> {
   readonly limit: number
-  /** Column values by which the rows are filtered. */
   readonly where?: Partial<Tables[T]>
 }
 
@@ -80,9 +75,7 @@ export function leasesOf<T extends Leased>({
       return rows.map((row) => String(row[key]))
     },
 
-    /**
-     * Returns the time at which the next row becomes due; undefined if no row becomes due within `horizonMs`.
-     */
+    /** Returns undefined if no row becomes due within `horizonMs`. */
     async findNextRun(reader: Reader, now: Date, horizonMs: number): Promise<Date | undefined> {
       const row = await readAnyTable(reader)
         .selectFrom<string>(table)
@@ -129,10 +122,7 @@ export function leasesOf<T extends Leased>({
       return numUpdatedRows > 0n
     },
 
-    /**
-     * Makes leased rows due now, instead of at the end of their lease, if `isOrphaned` returns true for the lease. The
-     * rows keep this lease until a worker claims them.
-     */
+    /** Makes leased rows due now, instead of at the end of their lease, if `isOrphaned` returns true for the lease. */
     async makeOrphansDue(
       tx: Transaction,
       now: Date,

@@ -1,14 +1,11 @@
-/**
- * Workers do background work in rounds while the process runs. The rounds of one worker never overlap, and only this
- * module sleeps between them.
- */
+/** Workers do background work in rounds while the process runs. The rounds of one worker never overlap. */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 
 /**
- * The maximum pause of workers that are woken by announcements or sleep until the next row is due. Without this
- * maximum, these workers would miss work whose announcement does not reach them: on SQLite, announcements stay in
- * their process, and any announcement is lost if its process is killed right after the commit.
+ * The maximum pause of workers that are woken by announcements or sleep until the next row is due. Some announcements
+ * are missed: on SQLite, an announcement reaches only its own process, and any announcement is lost if its process is
+ * killed right after the commit.
  */
 export const POLL_MS = 5000
 
@@ -19,7 +16,6 @@ export interface Worker {
   stop(): Promise<void>
 }
 
-/** The dependencies of a worker that uses the database. */
 export interface WorkerDeps {
   readonly database: Database
   readonly clock: () => Date
@@ -71,10 +67,10 @@ export function startWorker(options: WorkerOptions): Worker {
   let woken = Promise.withResolvers<void>()
   let isPrepared = prepare === undefined
 
-  /** Runs a round. Resolves to the pause until the next one, in milliseconds. */
+  /** Resolves to the pause until the next round, in milliseconds. */
   async function attempt(): Promise<number> {
     // With a wrong clock, a round would send what is not due yet, take over leases that are valid, or delete too much.
-    // The worker checks again soon, so that work does not wait for long after the clock was corrected.
+    // The worker soon checks the clock again.
     if (database.clockFault !== undefined) return Math.min(everyMs, POLL_MS)
     try {
       if (!isPrepared) await prepare?.()

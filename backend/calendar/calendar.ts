@@ -23,7 +23,7 @@ export function isCalendarDate(text: string): boolean {
   return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text)
 }
 
-/** Parses a time of RFC 3339 with an offset, rounded down to milliseconds. Returns undefined for other text. */
+/** Parses a time of RFC 3339 with an offset, rounded down to milliseconds. */
 export function parseInstant(text: string): Date | undefined {
   const [, date] = INSTANT.exec(text) ?? []
   if (date === undefined || !isCalendarDate(date)) return undefined
@@ -42,22 +42,20 @@ export function parseInstantRoundedUp(text: string): Date | undefined {
 }
 
 /**
- * Parses an IANA name such as `Europe/Amsterdam` or `UTC`, and returns it in IANA's capitalization, because Java
- * and Python do not know `europe/amsterdam`; an alias is returned as it was written. Returns undefined for other text,
- * also for an offset such as `+01:00`.
+ * Parses an IANA name such as `Europe/Amsterdam` or `UTC`, and returns it in IANA's capitalization, because Java and
+ * Python do not know `europe/amsterdam`. An alias such as `US/Pacific` is returned as it was written. Returns undefined
+ * for other text, including offsets such as `+01:00`.
  */
 export function parseTimezone(name: string): string | undefined {
   if (!/^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+)*$/.test(name)) return undefined
   try {
     const canonical = dayFormat(name).resolvedOptions().timeZone
-    // An alias such as `US/Pacific` is returned as it was written, not replaced with another name.
     return canonical.toLowerCase() === name.toLowerCase() ? canonical : name
   } catch {
     return undefined
   }
 }
 
-/** The calendar date at `now` in the time zone. */
 export function todayIn(timezone: string, now: Date): string {
   return dayFormat(timezone).format(now)
 }
@@ -74,8 +72,7 @@ export function daysBetween(from: string, to: string): number {
 }
 
 /**
- * The first instant of the date in the time zone. Clocks then show 00:00 or, if they are set forward at midnight, a
- * later time, such as 01:00.
+ * The first instant of the date in the time zone: 00:00 or, if the clocks are set forward at midnight, a later time.
  */
 export function startOfDay(date: string, timezone: string): Date {
   return instantOf(date, 0, timezone)

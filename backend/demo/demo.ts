@@ -22,7 +22,7 @@ export const DEMO_LOGINS = [
   { role: 'member', email: 'member@demo.example' },
 ] as const
 
-/** Returns the demo account; undefined if it has not been created yet. */
+/** Returns undefined if the demo account has not been created yet. */
 export async function findDemoAccount(reader: Reader): Promise<AccountRow | undefined> {
   const user = await findUserByEmail(reader, DEMO_LOGINS[0].email)
   if (user === undefined) return undefined
@@ -33,7 +33,7 @@ export async function findDemoAccount(reader: Reader): Promise<AccountRow | unde
     .executeTakeFirst()
 }
 
-/** Creates the demo account. Both logins have the same password. */
+/** Both logins have the same password. */
 export async function createDemoAccount(
   tx: Transaction,
   passwordHash: string,
@@ -82,10 +82,7 @@ export async function createDemoAccount(
   return account
 }
 
-/**
- * Returns the open invoice in EUR with the largest amount due; undefined if no invoice in EUR is open. `npm start`
- * prints a sample command, which records a payment to this invoice.
- */
+/** Returns the open invoice in EUR with the largest amount due; undefined if no invoice in EUR is open. */
 export async function findInvoiceForSampleCommand(
   reader: Reader,
   accountId: string,

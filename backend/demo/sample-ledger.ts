@@ -22,7 +22,6 @@ export interface SampleInvoice {
   readonly paidDaysAgo?: number
   /** The amount of this payment, in minor units; by default, the amount of the invoice. */
   readonly paidAmount?: number
-  /** The messages about the invoice, which the log shows. */
   readonly messages?: readonly SampleMessage[]
 }
 

@@ -14,7 +14,7 @@ const DAY_MS = 86_400_000
 /** How long a reminder waits for approval, as in `reminders/planning/planned-message.ts`. */
 const APPROVAL_PERIOD_MS = 7 * DAY_MS
 
-/** Writes the messages about an invoice. `samples` must be sorted by age, the oldest first. */
+/** `samples` must be sorted by age, the oldest first. */
 export async function writeSampleMessages(
   tx: Transaction,
   account: AccountRow,
@@ -101,8 +101,8 @@ async function writeSampleMessage(
       facts: JSON.stringify(facts),
       approved_hash: null,
       payment_digest: paymentDetailsDigest(shownDetails),
-      // For a reminder that needs approval, the first send check only writes the text, which is already written here.
-      // At the end of the approval period, the next check suppresses the reminder if nobody has decided by then.
+      // The send check at this time suppresses the reminder if nobody has decided by then. An earlier send check would
+      // only write the text, which is already written here.
       run_at: expiresAt,
       lease: null,
       attempts: 0,
@@ -133,9 +133,6 @@ async function markReminded(tx: Transaction, invoice: InvoiceRow, message: Messa
     .execute()
 }
 
-/**
- * Suppresses the address as after a real bounce: no mail is sent to it until a person clears the bounce.
- */
 async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date) {
   const { account_id: accountId, id: messageId, recipient: address } = message
   if (address === null) return

@@ -1,11 +1,11 @@
 /**
- * Erases the personal data of a debtor at the debtor's request (GDPR, article 17). Data that a business must
- * keep by law stays: amounts, dates, invoice numbers, line items and states. The `external_id` stays too, because
- * without it the next run of an integration that copies customers would create the person again.
+ * Erases the personal data of a debtor at the debtor's request (GDPR, article 17). Data that a business must keep by
+ * law stays: amounts, dates, invoice numbers, line items and states. The `external_id` stays too, because without it
+ * the next run of an integration that copies customers would create the person again.
  *
  * The debtor's row is erased first, in one transaction: from then on the debtor is not chased, and reads of the debtor
- * return no personal data. Other tables follow in small, repeatable steps: after an interruption, another run
- * completes the erasure.
+ * return no personal data. Other tables follow in small steps. After an interruption, another run completes the
+ * erasure.
  */
 
 import { Problem } from '../../shared/contract/problem.ts'
@@ -25,7 +25,6 @@ import { type ErasedDebtor, eraseInTable, PERSONAL_TABLES } from './personal-tab
 
 export interface Erasure {
   readonly debtor: DebtorRow
-  /** Whether an earlier run erased the debtor. */
   readonly wasErasedBefore: boolean
   /**
    * How many rows of each table in `PERSONAL_TABLES` this run changed or deleted. Tables without such rows are absent.
@@ -37,8 +36,8 @@ export interface ErasureRequest {
   readonly actor: Actor
   readonly reason: string
   /**
-   * Each transaction reads the clock, because erasing may take minutes. Otherwise, `updated_at` of the records that are
-   * erased last would be so old that clients that synchronize their copies would keep the personal data.
+   * Each transaction reads the clock, because erasing may take minutes: with an old `updated_at`, clients that
+   * synchronize their copies would miss the records that are erased last, and keep the personal data.
    */
   readonly clock: () => Date
 }
@@ -68,7 +67,7 @@ export async function eraseDebtor(
   return { debtor, wasErasedBefore: found.erased_at !== null, erased }
 }
 
-/** Returns the erased debtor. A debtor that was erased before does not change. */
+/** A debtor that was erased before does not change. */
 async function eraseRow(
   tx: Transaction,
   { accountId, debtorId }: ErasedDebtor,
@@ -115,8 +114,7 @@ async function eraseRow(
 }
 
 /**
- * Deletes the debtor's address from the suppressed addresses, to which no mail is sent. It stays there if another
- * debtor of the account has the same address, because no mail may be sent to that debtor either.
+ * An address that another debtor of the account also has stays suppressed, because no mail may be sent to that debtor.
  */
 async function deleteSuppressions(
   tx: Transaction,

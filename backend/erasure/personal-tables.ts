@@ -1,7 +1,6 @@
 /**
- * The tables with personal data of a debtor, apart from the table `debtors`. Every such table must be listed. A test
- * verifies this: it stores a marker in every text about a debtor, erases the debtor, and searches all tables for the
- * marker.
+ * The tables with personal data of a debtor, apart from the table `debtors`. A test fails if one is missing: it stores
+ * a marker in every text about a debtor, erases the debtor, and searches all tables for the marker.
  */
 
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
@@ -17,7 +16,6 @@ import {
   responseWithoutPersonalData,
 } from './personal.ts'
 
-/** The debtor whose personal data is erased. */
 export interface ErasedDebtor {
   readonly accountId: string
   readonly debtorId: string
@@ -25,12 +23,10 @@ export interface ErasedDebtor {
 
 type Condition = RawBuilder<SqlBool>
 
-/** A table, and which of its rows are about a debtor. */
 interface PersonalTable {
   readonly table: string
   /** The columns of the primary key. */
   readonly key: readonly string[]
-  /** Returns the condition for the rows about the debtor. */
   rowsAbout(debtor: ErasedDebtor): Condition
 }
 
@@ -50,7 +46,6 @@ interface ErasedDocument extends PersonalTable {
   erase(text: string): string
 }
 
-/** A table from which the rows are deleted. */
 interface DeletedRows extends PersonalTable {
   readonly deletesRows: true
 }
@@ -77,10 +72,7 @@ const bySubject =
       select id from messages where account_id = ${accountId} and debtor_id = ${debtorId}
     )`
 
-/**
- * Selects the attempts to deliver events about the debtor. A subquery finds the events, because `account_id` would be
- * ambiguous in the join.
- */
+/** A subquery finds the events, because `account_id` would be ambiguous in the join. */
 const byEvent = (debtor: ErasedDebtor): Condition =>
   sql`delivery_id in (
     select webhook_deliveries.id from webhook_deliveries
@@ -90,8 +82,8 @@ const byEvent = (debtor: ErasedDebtor): Condition =>
 
 /**
  * Selects the suppressed addresses to which messages to the debtor were sent, or whose suppression such a message
- * caused. An address that another debtor has stays suppressed. The condition `not exists` never finds the erased debtor
- * itself, because its address in `debtors` is erased first.
+ * caused. An address that another debtor has stays suppressed. The erased debtor itself no longer has an address: its
+ * row in `debtors` is erased first.
  */
 const byAddress = (debtor: ErasedDebtor): Condition =>
   sql`account_id = ${debtor.accountId} and (${byMessage(debtor)} or address in (
@@ -192,7 +184,7 @@ const PAGE_MAX = 500
 
 type Row = Readonly<Record<string, unknown>>
 
-/** Resolves to the number of changed or deleted rows: 0 if everything was erased before. */
+/** Resolves to the number of changed or deleted rows. */
 export async function eraseInTable(
   database: OpenDatabase,
   personalTable: ErasedColumns | ErasedDocument | DeletedRows,
@@ -241,7 +233,6 @@ async function readPage(
     .execute()
 }
 
-/** Returns the columns that are erased. Their values show whether anything is left to erase in a row. */
 function columnsToErase(
   personalTable: ErasedColumns | ErasedDocument | DeletedRows,
 ): readonly string[] {
@@ -253,7 +244,6 @@ interface Change {
   readonly row: Row
   /** If undefined, the row is deleted. */
   readonly values: Row | undefined
-  /** Whether the API shows the erased values. */
   readonly isShown: boolean
 }
 

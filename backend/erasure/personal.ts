@@ -1,5 +1,3 @@
-/** The personal members of representations, and their values after an erasure. */
-
 export const ERASED_TEXT = '[erased]'
 
 /** The replacements for each type of object. The type is the value of its member `object`. */
@@ -28,12 +26,10 @@ function withNull(innerMember: string): Members {
   return { nulled: innerMember }
 }
 
-/** Replaces the personal members of the object in a stored response. */
 export function responseWithoutPersonalData(text: string): string {
   return rewrite(text, (object) => scrub(kindOf(object), object))
 }
 
-/** Replaces the personal members of the object, and of its previous values, in the `data` of an event. */
 export function eventWithoutPersonalData(text: string): string {
   return rewrite(text, (event) => {
     const data = membersOf(event['data'])
@@ -66,9 +62,8 @@ function rewrite(text: string, change: (members: Members) => Members): string {
 }
 
 /**
- * Replaces the personal members of the object. A debtor that was represented after the erasure is returned unchanged,
- * because it contains no personal data. Replacing its members would also remove what is not personal, such as the
- * reason `erased` of its pause. Other objects have no `erased_at`.
+ * A debtor that was represented after the erasure is returned unchanged: it contains no personal data, and the reason
+ * `erased` of its pause must stay. Other objects have no `erased_at`.
  */
 function scrub(kind: string, object: Members): Members {
   if (typeof object['erased_at'] === 'string') return object

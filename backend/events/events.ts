@@ -1,10 +1,9 @@
 /**
- * Records events and their deliveries, which a worker sends. An event is recorded in the transaction of the
- * change that it reports, so that no event is lost, and no event reports a change that was rolled back. A repeated
- * request, which gets the stored response for its Idempotency-Key, records no event.
+ * Records events and their deliveries, which a worker sends. An event is recorded in the transaction of the change that
+ * it reports, so that no event is lost, and no event reports a change that was rolled back.
  *
  * An event without a subscribed endpoint is not recorded, so that a change in an account without webhooks costs only
- * one index look-up. An endpoint therefore receives only events from the time after its creation.
+ * one index look-up.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { todayIn } from '../calendar/calendar.ts'
@@ -25,7 +24,6 @@ export const DELIVERIES_DUE = 'webhook_deliveries'
 export interface DomainEvent {
   readonly accountId: string
   readonly type: EventType
-  /** The id of the object that changed. */
   readonly subjectId: string
   /**
    * Returns the JSON of the object after the change. `today` is the current date in the account's time zone.
@@ -71,10 +69,7 @@ export interface EventData {
   readonly previous: object | null
 }
 
-/**
- * Inserts an event, but not its deliveries, and returns the id of the event. `extraMembers` are added to the body of
- * the event.
- */
+/** Inserts an event without deliveries, and returns its id. `extraMembers` are added to its body. */
 export async function insertEvent(
   tx: Transaction,
   { accountId, type, subjectId }: EventHead,
@@ -108,10 +103,7 @@ export interface DeliveryHead {
   readonly type: string
 }
 
-/**
- * Returns the `data` of an event, including the revision of its object; `revision` is null if the object has
- * none.
- */
+/** Returns the `data` of an event. `revision` is null if the object has none. */
 export function withRevision({ object, previous }: EventData) {
   return { object, previous, revision: 'revision' in object ? object.revision : null }
 }
@@ -138,7 +130,7 @@ export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
   }
 }
 
-/** Returns the subscribed endpoints, enabled or paused. Deliveries to a paused endpoint wait until it is resumed. */
+/** Includes paused endpoints: their deliveries wait until they are resumed. */
 async function findSubscribedEndpoints(tx: Transaction, { accountId, type }: DomainEvent) {
   const endpoints = await readEndpoints(tx, accountId)
   return endpoints.filter(({ event_types }) => {
@@ -169,7 +161,6 @@ const selectEndpoints = prepared((tx: Transaction, { accountId }: { accountId: s
     .select(['webhook_endpoints.id', 'webhook_endpoints.event_types', 'accounts.timezone']),
 )
 
-/** Selects the endpoints for which events are recorded. */
 export function selectEnabledOrPausedEndpoints(reader: Reader, accountId: string) {
   return reader
     .selectFrom('webhook_endpoints')
@@ -177,7 +168,6 @@ export function selectEnabledOrPausedEndpoints(reader: Reader, accountId: string
     .where('webhook_endpoints.status', '!=', 'disabled')
 }
 
-/** Returns the members of `before` whose values differ in `after`. */
 function previousValues(before: object, after: object): object {
   const current = new Map(Object.entries(after))
   const changed = Object.entries(before).filter(

@@ -87,7 +87,6 @@ function represent({ json = [], withheld = [] }: ExportedTable, row: Row): Row {
   return Object.fromEntries(entries)
 }
 
-/** Returns null for a column without a value. */
 function parseJson(value: unknown): unknown {
   return typeof value !== 'string' || value === '' ? null : JSON.parse(value)
 }

@@ -11,13 +11,11 @@ export interface ExportedTable {
   readonly key: readonly string[]
   /** Returns the condition for the account's rows. Absent if the table has the column `account_id`. */
   ownedBy?(accountId: string): RawBuilder<SqlBool>
-  /** The columns whose text is JSON. They are exported as JSON. */
+  /** The columns whose text is exported as JSON. */
   readonly json?: readonly string[]
-  /** The columns that are not exported. */
   readonly withheld?: readonly string[]
 }
 
-/** The condition for tables whose rows belong to an API key. */
 const BY_API_KEY = (accountId: string) =>
   sql<SqlBool>`key_id in (select id from api_keys where account_id = ${accountId})`
 
@@ -95,7 +93,6 @@ export const EXPORTED_TABLES: readonly ExportedTable[] = [
     json: ['facts'],
     withheld: ['lease', 'approved_hash', 'payment_digest'],
   },
-  // A row says which message uses a stage of an invoice. No other message can use this stage in the same cycle.
   { name: 'taken_stages', key: ['invoice_id', 'stage', 'cycle'] },
   { name: 'suppressed_addresses', key: ['account_id', 'address', 'reason'] },
   { name: 'inbound_mail', key: ['digest'], withheld: ['digest'] },

@@ -1,8 +1,4 @@
-/**
- * Builds HTML with a tagged template that escapes all values. These fifty lines replace a template engine:
- * pages are type-checked, nothing is parsed at run time, and only instances of `Html` are inserted without
- * escaping.
- */
+/** Builds HTML with a tagged template that escapes all values except instances of `Html`. */
 
 export class Html {
   readonly text: string
@@ -25,7 +21,6 @@ export function attribute(name: string, isPresent: boolean): Html {
   return new Html(isPresent ? ` ${name}` : '')
 }
 
-/** Renders a part; the elements of a list are concatenated. */
 function render(part: Part): string {
   if (part instanceof Html) return part.text
   if (typeof part === 'string') return escapeText(part)

@@ -1,7 +1,6 @@
 /**
- * The authentication scheme `principal` of every API route: it compares the principal, which the gateway forwards, with
- * the database for each call. The gateway's cache may be stale, but the database is not. A revocation, narrowed scopes
- * and a suspension therefore take effect with the next call.
+ * The authentication scheme `principal` of every API route. It compares the principal from the gateway with the
+ * database, so that a revocation takes effect with the next call even if the gateway's cache is stale.
  */
 import assert from 'node:assert'
 import type { Lifecycle, Request, ResponseToolkit, Server } from '@hapi/hapi'
@@ -36,7 +35,7 @@ export interface AuthenticationDeps {
   readonly clock: () => Date
 }
 
-/** Registers the strategy. On routes that use it, `request.auth.credentials` is a `Caller`. */
+/** On routes that use the strategy, `request.auth.credentials` is a `Caller`. */
 export function registerPrincipalStrategy(server: Server, deps: AuthenticationDeps): void {
   const verify = createVerifier(deps.gatewaySecrets)
   const routes = new Map(
@@ -52,7 +51,7 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
       if (typeof principal === 'string') return rejectPrincipal(h, principal)
       const { scope, operation } = routeOf(request, routes)
       const target = { accountId: principal.accountId, id: String(request.params['id'] ?? ''), now }
-      // An operation with `begin` reads while the key is checked. api/routes.ts calls `finish` for the response.
+      // `begin` reads while the key is checked; api/routes.ts calls `finish`.
       const finish =
         operation !== undefined && 'begin' in operation
           ? operation.begin(target, deps.database)
@@ -66,10 +65,7 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
   server.auth.strategy('principal', 'principal')
 }
 
-/**
- * Returns the function that verifies a principal. It caches verified principals, because a gateway sends the same
- * principal for up to a minute.
- */
+/** Caches verified principals, because a gateway sends the same principal for up to a minute. */
 function createVerifier(secrets: readonly string[]) {
   const signed = new LRUCache<string, SignedPrincipal>({ max: PRINCIPALS_MAX })
   return (text: string, now: number): Principal | PrincipalRejection => {
@@ -102,10 +98,7 @@ async function findCaller(
   return callerOf(row)
 }
 
-/**
- * The gateway has already checked the address against the same list, because the revision of the key is the
- * same. This check protects against a bug in the gateway.
- */
+/** The gateway has already checked the address. This check protects against a bug in the gateway. */
 function checkAddress(allowed: string | null, { headers }: Request): void {
   const address = headers[CLIENT_ADDRESS_HEADER]
   if (isAddressAllowed(allowed, typeof address === 'string' ? address : undefined)) return

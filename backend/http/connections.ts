@@ -1,22 +1,21 @@
 /**
  * Limits the connections of gateways to what the limit on open files allows. Otherwise, gateways could use up all
- * files, so that the database, webhooks and mail could open none. Node would then close each further connection without
- * an event, so that neither log nor health check would show why calls are lost.
+ * files, which the database, webhooks and mail also need. Node would then close further connections without an event,
+ * so that neither log nor health check could show the cause.
  */
 import type { Server } from 'node:net'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import { openFilesMax } from '../../shared/process/open-files.ts'
 
-/** The number of files and sockets that the process needs besides the connections of gateways. */
+/** The files and sockets that the process needs besides the connections of gateways. */
 const OWN_FILES = 200
-/** The lowest limit on the connections of gateways, even if fewer files may be open. */
+/** The lowest limit, even if fewer files may be open. */
 const CONNECTIONS_MIN = 10
 /** After a refusal, the health check reports for this long that connections are refused. */
 const REPORTED_MS = 10_000
 
 export interface ConnectionLimit {
-  /** Whether connections were refused recently. */
   wasReachedRecently(): boolean
 }
 

@@ -11,11 +11,7 @@ import {
 } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 
-/**
- * The limit for the body of a signed request. It is larger than the limit of API calls, because usage reports and forms
- * with a CSV file are larger. A request with a larger body gets 413 before its signature, which covers the body, is
- * verified.
- */
+/** Larger than the limit of API calls, because usage reports and forms with a CSV file are larger. */
 const SIGNED_BODY_BYTES_MAX = 1024 * 1024
 
 export interface GatewayRequestsDeps {

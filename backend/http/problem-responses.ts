@@ -36,7 +36,6 @@ export interface ProblemResponsesOptions {
   readonly baseUrl: string
   readonly log: Logger
   readonly renderPage: RenderProblemPage
-  /** Called for each problem, for metrics. */
   countProblem(problem: Problem): void
 }
 

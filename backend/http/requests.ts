@@ -1,4 +1,3 @@
-/** Records metrics of each request, and a span if tracing is on. */
 import type { Request, Server } from '@hapi/hapi'
 import { continueTrace } from '../../shared/process/trace.ts'
 import type { Span, Tracing } from '../../shared/process/tracing.ts'

@@ -2,8 +2,7 @@
  * A write with an Idempotency-Key is performed once. As long as the key's row is kept, every retry gets the same body,
  * byte for byte, unless an erasure has since removed personal data from it. The row is committed together with the
  * write, so that after a crash both exist or neither. Only a successful write stores the row: after a rejection, the
- * key can be used again. Before a write is rejected, the row is checked again: the cause of the rejection may be an
- * earlier write with the same key.
+ * key can be used again.
  *
  * The primary key of the table decides every race: only one of several concurrent writes can insert the row. The map of
  * calls in progress only avoids useless work: concurrent retries wait for the result of the first call.
@@ -27,7 +26,6 @@ export interface Attempt {
 
 export interface Recorded {
   readonly resourceId: string
-  /** The response's body. */
   readonly body: string
 }
 
@@ -48,7 +46,6 @@ export interface Write {
    * of the `TransactionScope`.
    */
   findDebtorId?(read: Reader): Promise<string | undefined>
-  /** The member of the problem `idempotency_key_reused` that contains the id of the first request's resource. */
   readonly firstIdMember: string
 }
 
@@ -230,8 +227,8 @@ function isAboutKey({ columns }: ConstraintViolation): boolean {
 }
 
 /**
- * Whether an earlier write with the same key may have caused the rejection of this one, e.g. because both have the same
- * `external_id`. An earlier write cannot cause a 5xx.
+ * An earlier write with the same key may have caused a rejection, e.g. because both have the same `external_id`, but
+ * cannot cause a 5xx.
  */
 function mayBeCausedByEarlierWrite(error: unknown): boolean {
   return error instanceof Problem && error.status < 500

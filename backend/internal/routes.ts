@@ -61,8 +61,8 @@ export function internalRoutes(deps: InternalDeps): ServerRoute[] {
 }
 
 /**
- * Reads committed state: a look-up that starts after the response to a revocation returns the key as revoked.
- * If a key does not exist, its result says so, and no error is thrown. Results are in the order of the digests.
+ * Reads committed state: a look-up that starts after the response to a revocation returns the key as revoked. Results
+ * are in the order of the digests.
  */
 async function lookUp(digests: readonly string[], deps: InternalDeps) {
   const rows = await findKeysByDigest(deps.database.read, digests, deps.peppers)

@@ -1,10 +1,9 @@
-/** Counts the messages that await approval, and lists the messages whose approval was decided or lapsed. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
 
-// These conditions contain literals instead of parameters, because a database uses a partial index only if the text
-// of the statement contains the condition of the index.
+// These conditions contain literals, because a database uses a partial index only if the statement contains the
+// condition of the index.
 const AWAITS_APPROVAL = sql<SqlBool>`status = 'awaiting_approval'`
 const IS_DECIDED_OR_LAPSED = sql<SqlBool>`approval_required = 1 and status <> 'awaiting_approval'`
 
@@ -19,9 +18,8 @@ export async function countAwaitingApproval(reader: Reader, accountId: string): 
 }
 
 /**
- * A message that requires approval and does not await it (any more): it was approved or rejected, or nothing is left to
- * decide because the message was cancelled, was suppressed (perhaps already when it was created) or was not decided in
- * time.
+ * A message that requires approval and does not await it: it was approved or rejected, or nothing is left to decide,
+ * because it was cancelled, suppressed or not decided in time.
  */
 export interface DecidedOrLapsedMessage extends MessageRow {
   /** The detail of the latest transition, which states its cause. */

@@ -1,4 +1,3 @@
-/** Cancels waiting messages that have become obsolete, e.g. because of a payment. */
 import { type SqlBool, sql } from 'kysely'
 import type { Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
@@ -15,10 +14,9 @@ export const CANCELLABLE: readonly MessageStatus[] = [
 ]
 
 /**
- * The condition of the index that contains the unsent messages of each debtor: those with a status in `CANCELLABLE`,
- * and those being handed over, whose status is `sending`. It contains literals instead of parameters, because a
- * database uses a partial index only if the text of the statement contains the condition of the index. Without the
- * index, SQLite would read all messages.
+ * The condition of the partial index of unsent messages: those with a status in `CANCELLABLE`, and those being handed
+ * over (`sending`). It contains literals, because a database uses a partial index only if the statement contains the
+ * condition of the index.
  */
 export const IS_UNSENT = sql<SqlBool>`messages.status in ('scheduled', 'awaiting_approval', 'approved', 'queued', 'sending')`
 
@@ -49,7 +47,6 @@ export async function stopMessages(
   )
 }
 
-/** A message that is waiting or being handed over. */
 export type UnsentMessage = Pick<MessageRow, 'id' | 'status'>
 
 /**

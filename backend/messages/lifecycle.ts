@@ -59,8 +59,8 @@ export async function changeMessage(
 }
 
 /**
- * Records the event that reports the message's state, if there is such an event. `before` is the message before the
- * change that the event reports; it is absent for the first event about a message.
+ * Records the event that reports the message's state, if there is one. `before` is the message before the change;
+ * absent for the first event about a message.
  */
 export async function recordMessageEvent(
   tx: Transaction,

@@ -1,4 +1,3 @@
-/** Lists and finds messages. `cancel-messages.ts` cancels them. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { preparedPage } from '../database/prepared.ts'
@@ -56,10 +55,7 @@ export async function listMessages(
   )
 }
 
-/**
- * The condition of the partial index by channel: it contains only messages that are not e-mails, which few accounts
- * have.
- */
+/** The condition of the partial index by channel. Few accounts have messages that are not e-mails. */
 const IS_RARE_CHANNEL = "channel <> 'email'"
 
 function isRare(channel: string | undefined): boolean {
@@ -69,10 +65,8 @@ function isRare(channel: string | undefined): boolean {
 /** Filters with few values, which are part of the statement's text: the best index may depend on the value. */
 type LiteralFilter = 'channel' | 'stage' | 'statuses' | 'suppression_reason'
 
-/** The values of the statement's parameters. */
 type Values = Omit<MessageFilters, LiteralFilter> & PageBounds & { readonly accountId: string }
 
-/** The values that become part of the SQL text. */
 type Variant = PageVariant & { readonly [F in LiteralFilter]: MessageFilters[F] | undefined }
 
 const readMessages = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
@@ -117,10 +111,7 @@ function isAboutInvoice(accountId: string, invoiceId: string | undefined) {
   ]
 }
 
-/**
- * Returns the ids of the invoices that each message is about, by message id. The ids are in the order in which the
- * message lists the invoices.
- */
+/** Returns invoice ids by message id, in the order in which the message lists the invoices. */
 export async function readInvoiceIdsByMessage(
   reader: Reader,
   accountId: string,
@@ -154,7 +145,7 @@ export async function findMessage(
     .executeTakeFirst()
 }
 
-/** Returns the HTML of a message and the id of its logo; undefined if no HTML is stored for the message. */
+/** Returns undefined if no HTML is stored for the message. */
 export async function findMessageHtml(
   reader: Reader,
   accountId: string,

@@ -50,7 +50,7 @@ function renderApproval(row: MessageRow) {
   }
 }
 
-/** `decidedBy` is the JSON of the actor who decided. Returns the actor's label, e.g. an e-mail address. */
+/** `decidedBy` is the JSON of the actor who decided. */
 function labelOf(decidedBy: string | null): string | null {
   if (decidedBy === null) return null
   const { label }: { label: string } = JSON.parse(decidedBy)

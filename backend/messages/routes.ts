@@ -7,7 +7,6 @@ import { instant, objectId, oneOf } from '../validation/fields.ts'
 import { listMessages, readInvoiceIdsByMessage } from './messages.ts'
 import { representMessage } from './representation.ts'
 
-/** The statuses of messages in the API. */
 const SHOWN_STATUSES = [
   'scheduled',
   'awaiting_approval',
@@ -45,7 +44,7 @@ export const messageOperations: readonly Operation[] = [
   }),
 ]
 
-/** Returns the stored statuses. The API shows a message with the status `sending` as `queued`. */
+/** The API shows a message with the status `sending` as `queued`. */
 function statusesShownAs(status: (typeof SHOWN_STATUSES)[number]): readonly string[] {
   return status === 'queued' ? ['queued', 'sending'] : [status]
 }

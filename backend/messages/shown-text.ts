@@ -1,5 +1,3 @@
-/** Masks the recipients of messages, and shortens texts to previews. */
-
 const MASK = '•••'
 const PREVIEW_CHARS_MAX = 200
 /** The preview uses only the beginning of a body, because hostile markup in a long reply could take long to remove. */

@@ -7,10 +7,7 @@ import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 
-/**
- * Final statuses without a known delivery. If the outcome of an earlier attempt is unknown, the message may have
- * arrived nevertheless.
- */
+/** Final statuses without a known delivery. */
 const ENDED_WITHOUT_DELIVERY: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
 /**
@@ -46,8 +43,7 @@ export async function recordTransitions(
 }
 
 /**
- * Releases the leases of the messages, schedules no other send check, and frees their stages for other messages. Only
- * messages with an attempt whose outcome is unknown keep their stages.
+ * Ends the leases and the send checks of the messages. Frees their stages, unless the outcome of an attempt is unknown.
  */
 async function endSending(tx: Transaction, messageIds: readonly string[]): Promise<void> {
   await tx

@@ -1,16 +1,13 @@
 import { currencyExponent } from './money.ts'
 
-/**
- * Formats an amount in minor units for a language: 123450 becomes e.g. `€1,234.50`. The number of decimals comes from
- * our own table, because the table of the JavaScript runtime may differ.
- */
+/** Formats an amount in minor units for a language: 123450 becomes e.g. `€1,234.50`. */
 export function moneyText(amount: number, currency: string, language = 'en'): string {
   const exponent = currencyExponent(currency)
   const digits = String(Math.abs(amount)).padStart(exponent + 1, '0')
   const whole = digits.slice(0, digits.length - exponent)
   const fraction = digits.slice(digits.length - exponent)
   const sign = amount < 0 ? '-' : ''
-  // A decimal text is formatted exactly. The number `amount / 10 ** exponent` would be inexact for large amounts.
+  // The number `amount / 10 ** exponent` would be inexact for large amounts.
   const exact = `${sign}${whole}.${fraction || '0'}` as Intl.StringNumericLiteral
   return formatOf(language, currency, exponent).format(exact)
 }

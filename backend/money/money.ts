@@ -40,9 +40,8 @@ export function isQuantity(quantity: Quantity): boolean {
 }
 
 /**
- * Returns quantity × unit amount, rounded once, with halves away from zero. A discount line, whose unit amount is
- * negative, therefore exactly cancels the line with the same quantity and the opposite unit amount. Both arguments must
- * be valid.
+ * Returns quantity × unit amount, rounded with halves away from zero, so that a discount line, whose unit amount is
+ * negative, exactly cancels the opposite line. Both arguments must be valid.
  */
 export function lineAmount(quantity: Quantity, unitAmount: number): bigint {
   const micros = quantityMicros(quantity)

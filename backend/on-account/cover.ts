@@ -14,7 +14,7 @@ export type MoneyOnAccount = ReadonlyMap<string, number>
 export type CoverableInvoice = Pick<InvoiceRow, 'id' | 'currency' | 'due_date' | 'amount_due'>
 
 /**
- * Returns how much of each invoice the money covers, by invoice id. An uncovered invoice is absent.
+ * Returns how much of each invoice the money covers, in minor units, by invoice id. An uncovered invoice is absent.
  * `invoices` must be all open invoices of one debtor, in any order.
  */
 export function coverInvoices(
@@ -33,7 +33,7 @@ export function coverInvoices(
   return covered
 }
 
-/** The order in which money is applied: by due date, then by id. */
+/** The order in which money is applied. */
 export function byDueDate(
   a: Pick<InvoiceRow, 'id' | 'due_date'>,
   b: Pick<InvoiceRow, 'id' | 'due_date'>,
@@ -59,8 +59,7 @@ export async function readMoneyOnAccount(
 }
 
 /**
- * This condition contains literals instead of parameters, because a database uses a partial index only if the text
- * of the statement contains the condition of the index.
+ * Contains literals, because a database uses a partial index only if the statement contains the condition of the index.
  */
 const IS_ON_ACCOUNT = sql<SqlBool>`status = 'recorded' and unapplied_amount > 0`
 
@@ -81,8 +80,8 @@ export interface IncomingMoney {
 }
 
 /**
- * Returns how much of each open invoice the money on account covers, in minor units, by invoice id. `incoming` counts
- * as money on account.
+ * Like `coverInvoices`, for the open invoices and the money on account of the debtor. `incoming` counts as money on
+ * account.
  */
 export async function readCover(
   reader: Reader,

@@ -12,9 +12,8 @@ import { WEBHOOK_RETENTION } from '../webhooks/retention.ts'
 const EVERY_MS = 600_000
 
 /**
- * After each batch, retention pauses for as long as the batch took, but at most for this long. As batches usually take
- * much less than a second, retention uses at most half of the database's time. While the database is busy, it uses even
- * less, because a batch then takes longer, as it waits for other writes.
+ * After each batch, retention pauses for as long as the batch took, but at most for this long. Retention therefore uses
+ * at most half of the database's time, because a batch usually takes much less than a second.
  */
 const PAUSE_MS_MAX = 1000
 
@@ -58,8 +57,7 @@ const RULES: readonly RetentionRule[] = [
   ruleByAge('login_guesses', { key: ['subject'], ageColumn: 'window_ends_at', keptMs: 0 }),
   // The audit log still records the invitation.
   ruleByAge('invitations', { key: ['id'], ageColumn: 'expires_at', keptMs: 30 * DAY_MS }),
-  // After a day, the session in which the form was opened has ended. A repeated submission then issues no key: the form
-  // is shown again, so that the user checks it.
+  // After a day, the session in which the form was opened has ended, so a repeated submission issues no key.
   ruleByAge('key_submissions', { key: ['submission'], ageColumn: 'created_at', keptMs: DAY_MS }),
   // This rule comes before the rule for notices, because rows of the outbox reference notices.
   ruleByAge('mail_outbox', { key: ['id'], ageColumn: 'created_at', keptMs: 60 * DAY_MS }),
@@ -82,13 +80,11 @@ export function startRetention({ database, clock, log }: WorkerDeps): Worker {
           (error: unknown) => log.error({ err: error, rule: rule.name }, 'retention rule failed'),
         )
       }
-      // The next round begins after `EVERY_MS`.
       return undefined
     },
   })
 }
 
-/** Applies every rule to all its expired rows. */
 export async function applyAllRetentionRules(database: Database, now: Date): Promise<void> {
   for (const rule of RULES) await applyRule(database, rule, now)
 }

@@ -23,7 +23,7 @@ button:focus-visible { outline: 3px solid var(--accent); outline-offset: 3px }
 
 const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
 
-/** The headers of this page, in addition to the headers of all pages. */
+/** Sent in addition to the headers of all pages. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': [
     "default-src 'none'",

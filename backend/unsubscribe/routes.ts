@@ -67,10 +67,7 @@ function tokenOf({ params }: Request): string {
   return String(params['token'] ?? '')
 }
 
-/**
- * Returns `resume` if the recipient chose on our page to receive reminders again. With any other result, also null, the
- * recipient unsubscribes: a mail program sends another form, or no body.
- */
+/** With any result but `resume`, the recipient unsubscribes: a mail program sends another form, or no body. */
 function choiceOf({ payload, headers }: Request): string | null {
   const isForm = /^application\/x-www-form-urlencoded/i.test(String(headers['content-type']))
   if (!isForm || !Buffer.isBuffer(payload) || payload.length > CHOICE_BYTES_MAX) return null

@@ -1,25 +1,19 @@
-/** Lists the keys that have used all or most of their hourly limit. */
 import { sql } from 'kysely'
 import type { Reader } from '../database/tables.ts'
 
 export interface BusyKey {
   readonly id: string
   readonly name: string
-  /** The number of calls in the current window. */
+  /** Calls in the current window. */
   readonly used: number
-  /** The key's hourly limit. */
   readonly limit: number
-  /** When the current window ends. */
   readonly endsAt: string
 }
 
 /** A key is busy if it has used at least this percentage of its limit. */
 const BUSY_PERCENT = 80
 
-/**
- * Returns up to `keysMax` of the account's keys that are busy in their current window and not revoked, the busiest
- * first.
- */
+/** Returns keys that are busy in their current window and not revoked, the busiest first. */
 export async function listBusyKeys(
   reader: Reader,
   accountId: string,

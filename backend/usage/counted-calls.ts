@@ -1,6 +1,6 @@
 /**
- * Counts the API calls that the backend authenticates and responds to. A gateway itself counts and reports the calls
- * that it rejects, because it does not forward them.
+ * Counts the API calls that the backend authenticates and responds to. Gateways count and report the calls that they
+ * reject.
  */
 import type { Server } from '@hapi/hapi'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
@@ -9,7 +9,7 @@ import type { Usage } from './usage.ts'
 
 declare module '@hapi/hapi' {
   interface ResponseApplicationState {
-    /** The code of the problem in the response; absent if there was none. */
+    /** Absent if the response is not a problem document. */
     problemCode?: ProblemCode
   }
 }

@@ -1,4 +1,3 @@
-/** Counts the error codes of a key's calls, which help to diagnose an integration. */
 import type { Reader, Transaction } from '../database/database.ts'
 import type { KeyErrorRow } from '../database/tables.ts'
 import { sumByRowKey } from './sum-by-row-key.ts'
@@ -7,11 +6,7 @@ const DAY_MS = 86_400_000
 const DAYS = 30
 const TOP_MAX = 5
 
-/**
- * Adds the counts of the rows to the stored counts, in one statement: the caller must limit the number of rows.
- * `sumByRowKey` adds up rows of the same API key, day and code, because one statement may update a stored row only
- * once. It also sorts the rows, so that two concurrent transactions do not deadlock.
- */
+/** Adds to the stored counts in one statement: the caller must limit the number of rows. */
 export async function addErrors(tx: Transaction, rows: readonly KeyErrorRow[]): Promise<void> {
   const counted = sumByRowKey(rows, (row) => `${row.key_id} ${row.day} ${row.code}`)
   if (counted.length === 0) return

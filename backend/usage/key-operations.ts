@@ -4,15 +4,14 @@ import type { KeyOperationRow, Reader, Transaction } from '../database/tables.ts
 const HOURS = 24
 const HOUR_MS = 3_600_000
 
-/** Returns the primary key of the row as one text. */
 export function rowKeyOfOperation({ key_id, hour, operation }: KeyOperationRow): string {
   return `${key_id} ${hour} ${operation}`
 }
 
 /**
- * Adds the counts of the rows to the stored counts, in one statement: the caller must limit the number of rows. No two
- * rows may have the same `rowKeyOfOperation`, because PostgreSQL rejects a statement that updates a row twice. The rows
- * are sorted, so that two concurrent transactions do not deadlock.
+ * Adds to the stored counts in one statement: the caller must limit the number of rows. No two rows may have the same
+ * `rowKeyOfOperation`, because PostgreSQL rejects a statement that updates a row twice. The rows are sorted, so that
+ * two concurrent transactions do not deadlock.
  */
 export async function addOperations(
   tx: Transaction,

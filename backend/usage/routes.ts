@@ -1,6 +1,6 @@
 /**
  * The route to which gateways report the calls to which they responded themselves, and the rate-limit windows that have
- * changed. `http/gateway-requests.ts` checks the signatures of these and all other internal requests of gateways.
+ * changed.
  */
 import type { ServerRoute } from '@hapi/hapi'
 import Joi from 'joi'
@@ -67,8 +67,6 @@ export function usageRoutes({ database, clock }: UsageRouteDeps): ServerRoute[] 
         const report = parseReport(request.payload)
         const now = clock()
         await database.transaction((tx) => addReportedCalls(tx, report, now))
-        // A report may contain the windows of many keys. They are written in several transactions, so that the other
-        // writers, such as payments, need not wait long.
         await writeInBatches(report.windows, (batch) =>
           database.transaction((tx) => updateWindows(tx, batch, now)),
         )

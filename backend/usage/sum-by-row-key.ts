@@ -1,7 +1,7 @@
 /**
- * Merges rows that are about to be added to the same stored row, which `rowKeyOf` identifies (it does not return an API
- * key), and adds up their calls: an upsert may update each stored row only once. The result is sorted by row key: all
- * transactions then lock the stored rows in the same order, which prevents deadlocks.
+ * Merges rows for the same stored row, which `rowKeyOf` identifies, and adds up their calls, because an upsert may
+ * update each stored row only once. The result is sorted by row key, so that all transactions lock the stored rows in
+ * the same order, which prevents deadlocks.
  */
 export function sumByRowKey<Row extends { readonly calls: number }>(
   rows: readonly Row[],

@@ -1,4 +1,3 @@
-/** Applies the usage reports of gateways. A report is counted only once, even if the gateway repeats it. */
 import type {
   ErrorCount,
   KeyWindow,
@@ -18,7 +17,6 @@ const CLOCK_DIFFERENCE_MS_MAX = 60_000
 /**
  * Adds the numbers of calls and of errors in a report, unless this report, or a later report of the same gateway, was
  * applied before. `refused` counts only calls that no backend has counted, so that no call is counted twice.
- * `updateWindows` writes the windows of the report, in other transactions.
  */
 export async function addReportedCalls(
   tx: Transaction,
@@ -32,11 +30,10 @@ export async function addReportedCalls(
 }
 
 /**
- * Updates the current windows of many keys in one statement. Reports of several gateways may arrive out of order or
- * twice. Nevertheless, a key never returns to a window that has ended, or to a lower count of the same window. Gateways
- * that could not share their counts may have opened two windows of a key: the window with the higher count is stored
- * until it ends. Otherwise, the page of the key would alternate between the two. The rows are sorted by key, so that
- * concurrent reports lock rows in the same order.
+ * Reports may arrive out of order or twice, but a key never returns to a window that has ended, or to a lower count of
+ * the same window. If gateways that could not share their counts have opened two windows of a key, the window with the
+ * higher count is stored until it ends: otherwise, the page of the key would alternate between the two. The rows are
+ * sorted by key, so that concurrent reports lock rows in the same order.
  */
 export async function updateWindows(
   tx: Transaction,
@@ -50,7 +47,7 @@ export async function updateWindows(
   for (const { key_id, used, limit, ends_at } of knownWindows.toSorted(byKey)) {
     const row = { key_id, used, rate_limit: limit, ends_at: new Date(ends_at).toISOString() }
     const existing = rows.get(key_id)
-    if (existing === undefined || isBehind(existing, row, endedBy)) rows.set(key_id, row)
+    if (existing === undefined || isReplacedBy(existing, row, endedBy)) rows.set(key_id, row)
   }
   if (rows.size === 0) return
   await tx
@@ -65,7 +62,7 @@ export async function updateWindows(
           ends_at: ref('excluded.ends_at'),
         }))
         .where(({ eb, or, and, ref }) =>
-          // The same condition as in `isBehind`.
+          // The same condition as in `isReplacedBy`.
           or([
             and([
               eb('key_windows.ends_at', '<=', endedBy),
@@ -89,7 +86,6 @@ export async function findWindow(reader: Reader, keyId: string): Promise<KeyWind
   return reader.selectFrom('key_windows').selectAll().where('key_id', '=', keyId).executeTakeFirst()
 }
 
-/** Returns false if this report, or a later report of the same gateway, was applied before. */
 async function claimReport(tx: Transaction, gateway: string, batch: number, now: Date) {
   const reported = { batch, reported_at: now.toISOString() }
   const claimed = await tx
@@ -105,7 +101,7 @@ async function claimReport(tx: Transaction, gateway: string, batch: number, now:
 
 type KeyEntry = RefusedCalls | ErrorCount | KeyWindow
 
-/** Returns the ids of the keys that the entries are about. Ids of keys that do not exist are omitted. */
+/** Omits the ids of keys that do not exist. */
 async function findKeyIds(tx: Transaction, entries: readonly KeyEntry[]) {
   const ids = [...new Set(entries.map(({ key_id }) => key_id))]
   if (ids.length === 0) return new Set<string>()
@@ -118,10 +114,10 @@ function hasKeyIn(keyIds: ReadonlySet<string>): (entry: KeyEntry) => boolean {
 }
 
 /**
- * Whether `b` replaces `a`. It does if `a` has ended and `b` ends later. It also does if `b` has the higher count,
- * unless `b` has ended and ends before `a`. Windows that end at `endedBy` or earlier are treated as ended.
+ * `b` replaces `a` if `a` has ended and `b` ends later. `b` also replaces `a` if `b` has the higher count, unless `b`
+ * has ended and ends before `a`. Windows that end at `endedBy` or earlier are treated as ended.
  */
-function isBehind(a: KeyWindowRow, b: KeyWindowRow, endedBy: string): boolean {
+function isReplacedBy(a: KeyWindowRow, b: KeyWindowRow, endedBy: string): boolean {
   if (a.ends_at <= endedBy && a.ends_at < b.ends_at) return true
   return a.used < b.used && (b.ends_at > endedBy || b.ends_at >= a.ends_at)
 }

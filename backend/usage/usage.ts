@@ -1,7 +1,6 @@
 /**
- * Counts the calls of each key by hour and class of status (2xx to 5xx), and by hour and operation. Also counts the
- * errors of each key by day and code. The counts are collected in memory and written together every few seconds. A
- * crash loses the counts of the last seconds. This is acceptable, because the counts are only shown in charts and
+ * Counts the calls of each key by hour and class of status (2xx to 5xx), and by hour and operation, and its errors by
+ * day and code. A crash loses the counts of a few seconds. This is acceptable: the counts are only shown in charts and
  * tables, and limit no calls.
  */
 
@@ -21,7 +20,7 @@ const DAY_MS = 24 * HOUR_MS
 /** The days of the longest chart, including the current day. */
 const USAGE_DAYS = 30
 
-/** A call to which the backend has responded. Calls that a gateway rejects are counted by `usage-reports.ts`. */
+/** A call to which the backend has responded. */
 export interface CountedCall {
   readonly keyId: string
   readonly status: number
@@ -74,7 +73,6 @@ export function createUsage(database: Database, log: Logger): Usage {
 
 interface Counter<Row> {
   add(row: Row): void
-  /** Resolves to false if there is nothing to write. Rows that cannot be written are kept for the next write. */
   write(): Promise<boolean>
 }
 
@@ -119,10 +117,7 @@ function createCounter<Row extends { calls: number; errors?: number }>(
   }
 }
 
-/**
- * Adds to the stored counts in one statement; the callers limit the number of rows. `sumByRowKey` also sorts the rows,
- * so that two concurrent transactions do not deadlock.
- */
+/** Adds to the stored counts in one statement: the caller must limit the number of rows. */
 export async function addUsage(tx: Transaction, rows: readonly KeyUsageRow[]): Promise<void> {
   const counted = sumByRowKey(rows, (row) => `${row.key_id} ${row.hour} ${row.status_class}`)
   if (counted.length === 0) return

@@ -1,7 +1,3 @@
-/**
- * Invitations: an Admin enters an e-mail address and a role. The invited person receives a code, accepts the invitation
- * with it, and chooses a password.
- */
 import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
@@ -22,7 +18,6 @@ export interface NewInvitation {
   readonly accountId: string
   readonly email: string
   readonly role: UserRow['role']
-  /** The hash of the invitation's code; the code is not stored. */
   readonly codeHash: string
 }
 
@@ -75,7 +70,6 @@ export async function createInvitation(
   return row
 }
 
-/** Without limits, an Admin could make the service send any number of mails to any address. */
 async function checkLimits(
   tx: Transaction,
   accountId: string,
@@ -98,10 +92,7 @@ async function checkLimits(
   }
 }
 
-/**
- * `beginning` is the beginning of the message, which says how many invitations were sent. The second argument contains
- * these invitations, the oldest first.
- */
+/** The second argument contains the invitations that were sent, the oldest first. */
 function tooMany(
   beginning: string,
   [oldest]: readonly Pick<InvitationRow, 'created_at'>[],
@@ -200,9 +191,8 @@ export async function withdrawInvitation(
 }
 
 /**
- * Withdraws the open invitations that a user has sent. Must be called when the user may no longer invite people.
- * Otherwise, an Admin who expects to lose the login could invite another address of their own beforehand, and become an
- * Admin again.
+ * Must be called when the user may no longer invite people. Otherwise, an Admin who expects to lose the login could
+ * invite another address of their own beforehand, and become an Admin again.
  */
 export async function withdrawInvitationsBy(
   tx: Transaction,

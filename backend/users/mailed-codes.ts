@@ -7,7 +7,6 @@ import { createHmac } from 'node:crypto'
 import { hashToken } from './tokens.ts'
 
 export interface MailedCodes {
-  /** `id` is the id of the invitation or password reset. */
   codeOf(id: string): string
   /** Returns the code with this hash, even if its key is no longer the first one; undefined if no key generates it. */
   findCode(id: string, codeHash: string): string | undefined

@@ -1,4 +1,3 @@
-/** The rules for passwords: their length and, if a user chooses the password, that it is hard to guess. */
 import { Problem } from '../../shared/contract/problem.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { normalizeText } from '../validation/unicode.ts'
@@ -14,8 +13,8 @@ export function checkPasswordLength(password: string): void {
 }
 
 /**
- * Checks a password that a user has chosen. Also rejects the passwords that attackers try first. `email` is the user's
- * address in lower case, as it is stored. `pointer` is the field of the password, for the error.
+ * Also rejects the passwords that attackers try first. `email` is the user's address in lower case, as it is stored.
+ * Throws `Problem` `validation_failed` at `pointer`.
  */
 export function checkChosenPassword(password: string, email: string, pointer: string): void {
   const lower = normalizeText(password, 'NFKC').toLowerCase()

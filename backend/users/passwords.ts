@@ -1,7 +1,6 @@
 /**
- * Hashes passwords with argon2id in the PHC string format. Hashing is expensive by design. Therefore only one hash is
- * computed at a time, with a short queue; if the queue is full, logins and other operations that need a hash are
- * rejected with 503. Without this, a flood of logins could occupy the threads that payments need.
+ * Hashes passwords with argon2id in the PHC string format. Only one hash is computed at a time, and operations that
+ * find the queue full are rejected with 503: otherwise, a flood of logins could occupy the threads that payments need.
  */
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -29,7 +28,7 @@ const derive = promisify(argon2)
 export interface Passwords {
   /** The number of operations that wait or run. */
   readonly pending: number
-  /** The number of operations that were rejected with 503 because the queue was full. */
+  /** The number of operations that were rejected with 503. */
   readonly rejected: number
   /** Throws `Problem` 503 if the queue is full. */
   hash(password: string): Promise<string>
@@ -45,7 +44,7 @@ export interface Passwords {
 /** Must be called only once in a process, because the result contains the queue. Only tests pass a cost. */
 export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords {
   const cost = `m=${memoryKib},t=${passes},p=${PARALLELISM}`
-  /** A hash that no password matches. Verifying a password against it takes as long as verifying a real hash. */
+  /** A hash that no password matches. */
   const unknownUserHash = phcOf(cost, Buffer.alloc(SALT_BYTES), Buffer.alloc(HASH_BYTES))
   /** Settles when the last operation in the queue ends. */
   let queueEnd: Promise<unknown> = Promise.resolve()

@@ -1,6 +1,6 @@
 /**
  * Computes one-time passwords of authenticator apps (RFC 6238: SHA-1, 6 digits, steps of 30 seconds, which every app
- * supports). A few lines with node:crypto need less maintenance than a dependency.
+ * supports).
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 
@@ -17,7 +17,6 @@ export function createTotpSecret(): string {
   return (bits.match(/.{5}/g) ?? []).map((group) => BASE32[Number.parseInt(group, 2)]).join('')
 }
 
-/** Returns the `otpauth` URI that apps read from a link or a QR code. */
 export function totpUri(secret: string, email: string): string {
   const label = `Receivables:${encodeURIComponent(email)}`
   return `otpauth://totp/${label}?secret=${secret}&issuer=Receivables`

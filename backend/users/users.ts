@@ -1,4 +1,4 @@
-/** Creates, reads and changes the users of Settings. Their e-mail addresses are unique across all accounts. */
+/** The e-mail addresses of users are unique across all accounts. */
 import { domainToASCII } from 'node:url'
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -74,7 +74,6 @@ export function storedSpellings(email: string): readonly string[] {
   return [normalizeEmail(email), email.trim().toLowerCase()]
 }
 
-/** Returns a page of users that is sorted by `created_at`. */
 export async function listUsers(reader: Reader, accountId: string, page: Page): Promise<UserRow[]> {
   return reader
     .selectFrom('users')
@@ -103,7 +102,6 @@ export async function getUser(reader: Reader, accountId: string, id: string): Pr
   return user
 }
 
-/** Returns undefined if the account has no such user. */
 export async function findUser(
   reader: Reader,
   accountId: string,
@@ -138,10 +136,7 @@ export async function changeRole(
   return { ...user, role }
 }
 
-/**
- * Idempotent. A deactivated user cannot log in; the records of the user's actions are kept. Throws `Problem`
- * `not_found`, `last_admin`, `admin_required`.
- */
+/** Idempotent. Throws `Problem` `not_found`, `last_admin`, `admin_required`. */
 export async function setUserStatus(
   tx: Transaction,
   { accountId, id }: Pick<UserRow, 'id'> & { readonly accountId: string },

@@ -65,7 +65,6 @@ export const metadata: Schema = joi
 
 type MemberRejection = readonly [name: string, rejection: Rejection]
 
-/** Returns the members in the form in which they are stored, and the rejections of their names and values. */
 function checkMetadata(metadata: JsonObject) {
   const members = new Map<string, string>()
   const rejections: MemberRejection[] = []
@@ -99,10 +98,7 @@ export function shortenHugeLists(body: JsonObject): JsonObject {
   return Object.fromEntries(members)
 }
 
-/**
- * Returns the validated body; `today` is the current date in the account's time zone. Throws the 422 that lists the
- * errors.
- */
+/** `today` is the current date in the account's time zone. Throws the 422 that lists the errors. */
 export function validateBody<T>(schema: ObjectSchema<T>, body: JsonObject, today?: string): T {
   const { value, error } = schema.validate(body, { ...VALIDATION, context: { today } })
   if (error === undefined) return value

@@ -1,4 +1,3 @@
-/** Validates and normalizes contact details. */
 import { domainToASCII } from 'node:url'
 import { matching, parsed } from './fields.ts'
 

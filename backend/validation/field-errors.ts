@@ -1,4 +1,3 @@
-/** Builds the 422 for invalid fields. A violated business rule has its own problem code, e.g. `invoice_not_found`. */
 import {
   type FieldError,
   PROBLEM_TYPES,

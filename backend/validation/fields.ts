@@ -1,7 +1,7 @@
 /**
  * Defines joi schemas for single values. The API's bodies and query parameters, Settings and imports use the same
  * schemas. A valid value is returned in the form in which it is stored (NFC, upper-case currency, UTC). A value of the
- * wrong JSON type is rejected, not converted. `rejections.ts` contains the texts of most errors.
+ * wrong JSON type is rejected, not converted.
  */
 import joi, { type AnySchema } from 'joi'
 import { isCalendarDate, parseInstantRoundedUp, parseTimezone } from '../calendar/calendar.ts'
@@ -9,12 +9,10 @@ import { AMOUNT_MAX, parseCurrency } from '../money/money.ts'
 import { withDetails } from './rejections.ts'
 import { hasTooManyMarks, trimText } from './unicode.ts'
 
-/** Only the first error of a value is reported. */
 const firstErrorOnly = { abortEarly: true }
 
 /** UTF-8 cannot encode lone surrogates. */
 const WELL_FORMED = /^\P{Cs}*$/u
-/** Matches text without control characters. */
 const LINE = /^\P{Cc}*$/u
 /** Like `LINE`, but also allows line breaks and tabs. */
 const LINES = /^[\t\n\r\P{Cc}]*$/v
@@ -22,11 +20,9 @@ const LINES = /^[\t\n\r\P{Cc}]*$/v
 interface TextOptions {
   /** The maximum length in code points, after normalization. */
   readonly max: number
-  /** The minimum length, 0 or 1. */
   readonly min?: 0 | 1
   /** Whether spaces at both ends are removed. A text without visible characters is then empty. */
   readonly trim?: boolean
-  /** Whether line breaks and tabs are allowed. */
   readonly multiline?: boolean
 }
 
@@ -50,12 +46,12 @@ export function text({ max, min = 1, trim = false, multiline = false }: TextOpti
     })
 }
 
-/** Text that matches a pattern. `form` completes the message "must be …". */
+/** `form` completes the message "must be …". */
 export function matching(pattern: RegExp, form: string, options: TextOptions) {
   return text(options).pattern(pattern, form)
 }
 
-/** Text that `parse` can parse. `form` completes the message "must be …". */
+/** `form` completes the message "must be …". */
 export function parsed<T>(
   parse: (value: string) => T | undefined,
   form: string,

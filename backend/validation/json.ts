@@ -1,7 +1,6 @@
 /**
- * Parses JSON that every program interprets in the same way: UTF-8, one object, no duplicate names, limited nesting. Of
- * two members with the same name, `JSON.parse` keeps the last. A program that keeps the first would read a different
- * payment. The number of values is limited too.
+ * Parses JSON that every program interprets in the same way: UTF-8, one object, no duplicate names. Of two members with
+ * the same name, `JSON.parse` keeps the last. A program that keeps the first would read a different payment.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { fieldErrorsProblem } from './field-errors.ts'
@@ -82,10 +81,7 @@ type Frame = { readonly names: Set<string>; at: string } | { readonly names: und
  */
 function checkStructure(text: string): void {
   const frames: Frame[] = []
-  /**
-   * The number of commas and opening brackets. Each member or element follows one of them. An empty object or array
-   * counts as if it contained a value.
-   */
+  /** The number of commas and opening brackets. Each member or element follows one of them. */
   let values = 0
   let expectsName = false
   let protoPointer: string | undefined

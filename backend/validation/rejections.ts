@@ -91,7 +91,7 @@ export class Rejection {
   }
 }
 
-/** A schema that checks a value. Domain code uses this type, and therefore does not depend on joi. */
+/** Domain code uses this type, so that it does not depend on joi. */
 export type Check<T> = AnySchema<T>
 
 /** Returns the value in the form in which it is stored, or its rejection. */

@@ -4,12 +4,11 @@
  */
 
 /**
- * More than 30 combining marks in a row, which do not occur in any language (the limit is that of the Stream-Safe Text
- * Format, UAX #15). In NFKC, the two voiced sound marks of half-width katakana also become combining marks.
+ * More than 30 combining marks in a row, the limit of the Stream-Safe Text Format (UAX #15), do not occur in any
+ * language. In NFKC, the two voiced sound marks of half-width katakana also become combining marks.
  */
 const LONG_SEQUENCE = /[\p{M}\uff9e\uff9f]{31}/u
 
-/** Whether the text has too many combining marks in a row. `normalizeText` does not normalize such a text. */
 export function hasTooManyMarks(text: string): boolean {
   return LONG_SEQUENCE.test(text)
 }
@@ -20,8 +19,8 @@ export function normalizeText(text: string, form: 'NFC' | 'NFKC'): string {
 }
 
 /**
- * A text that is empty, or consists only of spaces and of characters that are never shown by themselves, such as
- * zero-width spaces and marks of the writing direction.
+ * Also matches characters that are never shown by themselves, such as zero-width spaces and marks of the writing
+ * direction.
  */
 const INVISIBLE = /^[\s\p{Default_Ignorable_Code_Point}]*$/u
 

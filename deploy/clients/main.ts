@@ -1,8 +1,7 @@
 /**
  * `npm run clients`: creates the package of the TypeScript client in `clients/typescript` and packs it.
- * openapi-typescript generates the types. It needs the JavaScript API of TypeScript 5, which the compiler of
- * this project no longer has. openapi-typescript is therefore installed in a separate folder, from its own
- * lock file.
+ * openapi-typescript generates the types. It needs the JavaScript API of TypeScript 5, which the compiler of this
+ * project no longer has, and is therefore installed in a separate folder.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -65,9 +64,7 @@ function compilerOptions(): string[] {
   ]
 }
 
-/**
- * Runs a command. Its output goes to standard error, because standard output is for the results of programs.
- */
+/** The output goes to standard error, because standard output is for the results of programs. */
 function run(cwd: string, command: string, ...args: string[]): void {
   execFileSync(command, args, { cwd, stdio: ['ignore', 2, 2] })
 }
