@@ -1,11 +1,11 @@
-/** Reads those records of an account that are needed to compare an imported file with the account. */
+/** Reads the records of an account that are compared with an imported file. */
 import type { Reader } from '../database/tables.ts'
 import { inChunks } from './in-chunks.ts'
 import { type Ledger, paymentExternalIdOf } from './ledger.ts'
 import { literalIdsOf } from './literal-ids.ts'
 import type { PaymentRecord, ServiceRecords } from './records.ts'
 
-/** A customer of the account, with the members that are compared with the customers of the file. */
+/** The members of a customer that are compared with the file. */
 export interface KnownCustomer {
   readonly id: string
   readonly external_id: string | null
@@ -17,7 +17,7 @@ export interface KnownCustomer {
 export interface AccountRecords {
   /** The records that the file names, and the customers to which its invoices belong in the service. */
   readonly records: ServiceRecords
-  /** Those customers of the account that the file names. */
+  /** The customers that the file names. */
   readonly customers: readonly KnownCustomer[]
 }
 
@@ -38,15 +38,12 @@ export async function readAccountRecords(
     unmatched.map(({ number }) => number),
     (chunk) => invoicesOf(reader, accountId).where('number', 'in', chunk).execute(),
   )
-  // A file that was exported in Settings contains the ids of its invoices.
   const byId = await inChunks(
     invoices.flatMap(({ serviceId }) => serviceId ?? []),
     (chunk) => invoicesOf(reader, accountId).where('id', 'in', chunk).execute(),
   )
   const all = [...byExternalId, ...byNumber, ...byId]
   const found = [...new Map(all.map((row) => [row.id, row])).values()]
-  // Imports percent-encode the ids of customers. `literalIdsOf` returns ids that another system may have stored
-  // unchanged, such as `50%`.
   const customersOfFile = await inChunks([...customers.keys(), ...literalIdsOf(ledger)], (chunk) =>
     debtorsOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )
@@ -56,8 +53,6 @@ export async function readAccountRecords(
     debtorIds.filter((id) => !knownIds.has(id)),
     (chunk) => debtorsOf(reader, accountId).where('id', 'in', chunk).execute(),
   )
-  // If the file says that an invoice is paid, the import records a payment, whose external id contains the external id
-  // of the invoice.
   const payments = await readPayments(reader, accountId, invoices.map(paymentExternalIdOf))
   return {
     records: { debtors: [...customersOfFile, ...otherCustomers], invoices: found, payments },

@@ -1,6 +1,6 @@
 /**
  * Creates request bodies from the records of a file. The command `import` sends these bodies to the API; an import in
- * Settings validates them with the rules of the API, and creates the records itself.
+ * Settings validates them with the rules of the API.
  */
 import { type LedgerCustomer, type LedgerInvoice, paymentExternalIdOf } from './ledger.ts'
 

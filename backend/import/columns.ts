@@ -36,8 +36,8 @@ const FIELDS = {
     required: false,
     headers: [
       ...['customername', 'debtorname', 'clientname', 'companyname'],
-      // The field `customer`, which is mapped before this field, also accepts these headers. A column with one of them
-      // is therefore used for names only if `customer` has another column.
+      // `customer` is mapped first. A column with one of these headers is used for names only if `customer` has another
+      // column.
       ...['customer', 'debtor', 'client'],
     ],
   },
@@ -49,7 +49,7 @@ export type FieldName = keyof typeof FIELDS
 
 /** Maps each field to the index of its column, from 0. Required fields are present. */
 export type Columns = ReadonlyMap<FieldName, number>
-/** Maps each field to the header of its column. A field without a column has no entry. */
+/** Maps each field to the header of its column. */
 export type ColumnHeaders = ReadonlyMap<FieldName, string>
 
 export const FIELD_NAMES = Object.keys(FIELDS).filter(isFieldName)
@@ -97,7 +97,6 @@ export function headersOf(headers: readonly string[], columns: Columns): ColumnH
   return new Map([...columns].map(([field, index]) => [field, headers[index] ?? '']))
 }
 
-/** Columns in `used` belong to other fields. */
 function findByName(
   headers: readonly string[],
   field: FieldName,

@@ -1,7 +1,4 @@
-/**
- * Compares a file with the records of the service: finds missing records and differences, and computes the totals of
- * the file and of the service.
- */
+/** Compares a file with the records of the service. */
 import { currencyExponent } from '../money/money.ts'
 import { formatMinor } from './decimal.ts'
 import {
@@ -12,10 +9,9 @@ import {
 } from './ledger.ts'
 import type { InvoiceRecord, PaymentRecord, ServiceRecords } from './records.ts'
 
-/** A row of the file whose invoice or payment, or both, are missing at the service. */
 export interface RowWithMissingRecords {
   readonly invoice: LedgerInvoice
-  /** The id of the invoice in the service; undefined if the service does not have the invoice. */
+  /** Undefined if the service does not have the invoice. */
   readonly invoiceId: string | undefined
   /**
    * Whether the file shows the invoice as paid, the service does not have this payment, and no difference prevents an
@@ -49,7 +45,7 @@ export interface Comparison {
   readonly differences: readonly Difference[]
   /** The totals by currency. The sums of the service include only records that are also in the file. */
   readonly totals: ReadonlyMap<string, { readonly file: Totals; readonly service: Totals }>
-  /** How many invoices of the service are not in the file. */
+  /** How many of the service's invoices that were passed to `compare` are not in the file. */
   readonly otherInvoices: number
 }
 
@@ -114,15 +110,15 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
 }
 
 /**
- * Returns a function that finds the record of an invoice of the file. It first uses the service's id of the invoice,
- * which exported lists contain, because a spreadsheet may have changed the number, e.g. 001 to 1. Then it uses the
- * external id and, for invoices that were not imported, the number, which is unique in an account.
+ * Returns a function that finds the record of an invoice of the file: first by the service's id, because a spreadsheet
+ * may have changed the number, e.g. 001 to 1; then by external id; then, for invoices that were not imported, by
+ * number, which is unique in an account.
  */
 export function invoiceFinder(
   records: readonly InvoiceRecord[],
 ): (invoice: LedgerInvoice) => InvoiceRecord | undefined {
-  // Taking back an import voids its invoices, replaces their numbers and removes their external ids. Such invoices must
-  // not be found by their ids either, so that the file can be imported again.
+  // Taking back an import voids its invoices. They must not be found by their ids, so that the file can be imported
+  // again.
   const ids = new Map(
     records.filter(({ status }) => status !== 'void').map((record) => [record.id, record]),
   )
@@ -158,15 +154,15 @@ function compareInvoice(
     ['amount', ...amountTexts(invoice, record)],
     ['issue date', invoice.issuedOn, record.issue_date],
     ['due date', invoice.dueOn ?? record.due_date, record.due_date],
-    // The difference between open and paid is not reported here, but by `comparePayment` and `compareSettledAmount`.
+    // `comparePayment` and `compareSettledAmount` report the difference between open and paid.
     ['status', 'open or paid', isOpenOrPaid(record.status) ? 'open or paid' : record.status],
   ])
 }
 
 /**
  * A difference can mean that the record is another invoice, or that its payment is already recorded, so a person must
- * check the record before a payment is recorded. A different due date means neither. If it prevented the payment, a
- * customer who has paid would be reminded.
+ * check it first. A different due date means neither. If it prevented the payment, a customer who has paid would be
+ * reminded.
  */
 function preventsPayment({ field }: Difference): boolean {
   return field !== 'due date'
@@ -187,8 +183,8 @@ function comparePayment(
 }
 
 /**
- * Reports an invoice on which something was paid or credited, although no import has recorded its payment. This is a
- * difference whether the file lists the invoice as settled or as open.
+ * Reports an invoice on which something was paid or credited, although no import has recorded its payment. The file may
+ * list the invoice as open or as settled.
  */
 function compareSettledAmount(invoice: LedgerInvoice, record: InvoiceRecord): Difference[] {
   const { currency, amount, amount_due: due } = record

@@ -12,7 +12,6 @@ export interface FileRecord {
   readonly cells: readonly string[]
 }
 
-/** A cell that is not valid CSV. */
 export interface SyntaxFault {
   /** The line on which the cell begins, from 1. */
   readonly line: number
@@ -23,24 +22,22 @@ export interface SyntaxFault {
 }
 
 /**
- * The maximum length of a row. The parser measures it as the number of characters in the cells that it has read, plus
- * the number of bytes in the cell that it is reading. Without this limit, an unclosed quote could make the rest of the
- * file one cell.
+ * The maximum length of a row, in characters; the parser counts the cell that it is reading in bytes. Without this
+ * limit, an unclosed quote could make the rest of the file one cell.
  */
 const RECORD_LENGTH_MAX = 65_536
-/** How many characters `readHeaders` reads: blank rows, which may precede the headers, and the row of the headers. */
+/** How many characters `readHeaders` reads: the headers, and blank rows before them. */
 const HEAD_LENGTH_MAX = 2 * RECORD_LENGTH_MAX
 /**
- * The maximum number of columns, which is far more than a ledger has. The form of Settings contains a list of the
- * columns for each field, so 30,000 columns would make a page of ten megabytes.
+ * The maximum number of columns. The form of Settings contains a list of the columns for each field, so 30,000 columns
+ * would make a page of ten megabytes.
  */
 const COLUMNS_MAX = 500
 /** The number of bytes that are parsed at a time. Parsing them takes some milliseconds. */
 const SLICE_BYTES = 4096
 /**
- * The maximum number of faults that are collected. It limits the work: a cell that lacks its closing quotation mark can
- * extend over thousands of lines. After such a fault, parsing continues with the second line of the cell, so these
- * lines are parsed again.
+ * The maximum number of faults that are collected. It limits the work: after a cell that lacks its closing quotation
+ * mark, parsing continues with the second line of the cell, so thousands of lines may be parsed again.
  */
 const FAULTS_MAX = 100
 
@@ -66,16 +63,15 @@ export function readHeaders(bytes: Uint8Array): readonly string[] {
 }
 
 /**
- * Resolves with the records of the file, of which the first contains the headers; blank rows are omitted. After a
- * fault, continues with the line after the one on which the faulty cell begins, so that a person can correct many
- * faults at once. Stops after `FAULTS_MAX` faults. Rejects with a `LedgerError` if the file is not UTF-8, the headers
- * are not valid CSV, or there are too many columns.
+ * Resolves with the records of the file, of which the first contains the headers. Omits blank rows. After a fault,
+ * continues with the line after the one on which the faulty cell begins, so that a person can correct up to
+ * `FAULTS_MAX` faults at once. Rejects with a `LedgerError` in the same cases as `readHeaders`.
  */
 export async function readRecords(
   bytes: Uint8Array,
 ): Promise<{ readonly records: readonly FileRecord[]; readonly faults: readonly SyntaxFault[] }> {
   const file = decode(bytes)
-  // Unlike `bytes`, the content has no byte order mark, which `decode` removes.
+  // Unlike `bytes`, the content has no byte order mark.
   const content = Buffer.from(file)
   const { separatorLine, options } = readSeparator(file)
   const records: FileRecord[] = []
@@ -114,7 +110,6 @@ async function readFrom(
     // The line that the parser reports is not used, because it counts a CR LF within a cell as two lines.
     on_record(cells: string[], { bytes }) {
       end = advance(content, end, start.at + bytes)
-      // The last record of the file may have no line break at its end.
       const endsWithBreak = isBreak(content[end.at - 1])
       const breaks = countBreaks(Buffer.from(cells.join(''))) + (endsWithBreak ? 1 : 0)
       records.push({ line: end.line - breaks, cells })
@@ -183,8 +178,8 @@ function describe({ code }: CsvError): string {
 }
 
 /**
- * Yields slices of bytes, which the parser joins again. The slices must not be texts: the parser would convert each
- * text separately, and destroy a character (a surrogate pair) that is divided between two texts.
+ * The slices must not be strings: the parser would convert each string separately, and destroy a surrogate pair that is
+ * divided between two strings.
  */
 async function* slicesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
@@ -199,7 +194,6 @@ async function* slicesOf(bytes: Buffer): AsyncGenerator<Buffer> {
  */
 const SEPARATOR_LINE = /^"?sep=([^"\r\n])"?[,;\t]*(?:\r\n|\n|\r|$)/i
 
-/** `separatorLine` precedes the records. It is empty in most files. */
 function readSeparator(file: string): {
   readonly separatorLine: string
   readonly options: Options

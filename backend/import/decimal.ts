@@ -4,7 +4,6 @@ import { AMOUNT_MAX } from '../money/money.ts'
 export interface DecimalForm {
   /** The number of decimals of the currency. */
   readonly exponent: number
-  /** The decimal mark of the file. */
   readonly mark: '.' | ','
 }
 

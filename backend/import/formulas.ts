@@ -4,20 +4,18 @@
  */
 
 /**
- * Matches the positions before a character that begins a formula: at the start of a text or after a semicolon.
- * Semicolons matter because they separate cells in countries in which the decimal mark is a comma. A text that already
- * has an apostrophe before such a character (`'=1`) gets a second one, so that an import, which removes one, restores
- * the text.
+ * Matches the positions before a character that begins a formula: at the start of a text or after a semicolon, which
+ * separates cells in countries in which the decimal mark is a comma. A text that already has an apostrophe before such
+ * a character (`'=1`) gets a second one, because an import removes one.
  */
 const FORMULA_STARTS = /(?<=^|;\s*)(?='*[=+\-@\t\r＝＋－＠])/g
 /**
  * Matches the apostrophes that `escapeFormulas` has added. The lookbehind comes after the apostrophe, so that it runs
- * only there. At every position, it would take quadratic time in a cell with many spaces, which an imported file may
- * contain. `FORMULA_STARTS` may look behind at every position, because the texts that it searches are short.
+ * only there. At every position, it would take quadratic time in an imported cell with many spaces. The texts that
+ * `FORMULA_STARTS` searches are short.
  */
 const ESCAPES = /'(?<=(?:^|;\s*)')(?='*[=+\-@\t\r＝＋－＠])/g
 
-/** Adds an apostrophe before each part of the text that would be a formula. */
 export function escapeFormulas(text: string): string {
   return text.replace(FORMULA_STARTS, "'")
 }

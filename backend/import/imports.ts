@@ -18,8 +18,7 @@ export interface RemainingRecords {
 
 /**
  * Stores the import unless it exists already: each request of an import may be the first one that arrives. Also writes
- * an audit entry with the file and the counts in `remaining`, unless earlier entries already count these records. Of
- * the requests of a large import, usually only the first writes an entry.
+ * an audit entry with the file and the counts in `remaining`, unless earlier entries already count these records.
  */
 export async function startImport(
   tx: Transaction,
@@ -48,9 +47,9 @@ interface ImportEntry {
 }
 
 /**
- * Whether the entries of the import already count the records that remain, so that no other entry is needed. This is
- * the case if the last entry has the same actor and file, and if the stored and the remaining records together are at
- * most as many as the entries count. Scripts choose the id of an import, and could use it again for another file.
+ * Whether the entries of the import already count the records that remain. This is the case if the last entry has the
+ * same actor and file, and if the stored and the remaining records together are at most as many as the entries count.
+ * Scripts choose the id of an import, and could use it again for another file.
  */
 async function isContinued(
   tx: Transaction,
@@ -80,7 +79,7 @@ function totalOf({ customers, invoices, payments, corrections }: RemainingRecord
   return customers + invoices + payments + corrections
 }
 
-/** Stores which records an import has created or corrected. A record that is corrected twice is stored once. */
+/** A record that is corrected twice is stored once. */
 export async function storeImportedRecords(
   tx: Transaction,
   { importId, accountId }: { readonly importId: string; readonly accountId: string },
@@ -117,7 +116,6 @@ export async function findImport(
   return { ...row, counts: (await countRecords(reader, [id])).get(id) ?? NO_RECORDS }
 }
 
-/** How many records of each kind an import has, and how many of them were taken back. */
 export type ImportCounts = Readonly<
   Record<ImportRecordKind, { readonly all: number; readonly takenBack: number }>
 >

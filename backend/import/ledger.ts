@@ -52,7 +52,6 @@ export interface LedgerInvoice {
 }
 
 export interface Ledger {
-  /** For each field that the file contains, the header of its column. */
   readonly headers: ColumnHeaders
   /** The customers by external id. */
   readonly customers: ReadonlyMap<string, LedgerCustomer>
@@ -75,7 +74,6 @@ export interface LedgerOptions {
 const SETTLED_ON_MIN = '2000-01-01'
 /** The API's maximum length of an external id. */
 const EXTERNAL_ID_MAX = 128
-/** The prefix of the external ids of the payments that imports create. The external id of the invoice follows it. */
 const PAYMENT_PREFIX = 'settlement:'
 const INVOICE_EXTERNAL_ID_MAX = EXTERNAL_ID_MAX - PAYMENT_PREFIX.length
 const TOO_LONG_ENCODED =
@@ -83,15 +81,14 @@ const TOO_LONG_ENCODED =
 /** The number of rows that are validated before the process responds to other requests. */
 const SLICE_ROWS = 50
 /**
- * The maximum number of errors that are shown; all others are only counted. A file of one megabyte can have half a
- * million errors, which usually have the same cause.
+ * The maximum number of errors that are shown; others are only counted. A file of one megabyte can have half a million
+ * errors, which usually have the same cause.
  */
 const ERRORS_SHOWN_MAX = 1000
 
 /**
- * Rejects with a `LedgerError` if the file is invalid. If rows are invalid, the error lists up to `ERRORS_SHOWN_MAX`
- * errors of rows, ordered by line. The file is read in slices, so that the process can respond to other requests in
- * between.
+ * Rejects with a `LedgerError` if the file is invalid. The error lists the first `ERRORS_SHOWN_MAX` errors of rows, by
+ * line.
  */
 export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Promise<Ledger> {
   const {
@@ -212,7 +209,6 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   }
   const externalId = toExternalId(number ?? '')
   const customerExternalId = toExternalId(customer ?? '')
-  // `toExternalId` encodes each space and each "%" as at least three characters, so a valid text may become too long.
   if (externalId.length > INVOICE_EXTERNAL_ID_MAX) {
     reject(`${named('number')} ${TOO_LONG_ENCODED}`)
   }
@@ -239,14 +235,13 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   }
 }
 
-/** Returns the name of a column in an error. */
 function nameOf(header: string | undefined): string {
   return header === undefined || header === '' ? 'a column without a header' : shown(header)
 }
 
 /**
- * Escapes control characters, with which a cell could control the terminal, and characters that are never shown, such
- * as marks of the writing direction: otherwise, a date with such a mark would look like a valid one.
+ * Escapes control characters, which could control the terminal, and invisible characters, such as marks of the writing
+ * direction: an invalid date that contains one would look like a valid date.
  */
 export function shown(cell: string): string {
   const json = JSON.stringify(cell.slice(0, 80)).slice(1, -1)
@@ -264,7 +259,6 @@ const NAME = text({ max: 200, trim: true })
 /** The format of `serviceId`. A file that Settings did not export may have any other text in a column `ID`. */
 const INVOICE_ID = /^inv_[0-9A-HJKMNP-TV-Z]{26}$/
 
-/** The rules that depend on the options of the import. */
 interface Rules {
   readonly date: Check<string>
   amountIn(currency: string): Check<number>

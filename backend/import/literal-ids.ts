@@ -37,9 +37,8 @@ export function withStoredExternalIds(ledger: Ledger, debtors: readonly DebtorRe
 }
 
 /**
- * Returns the id in the file if an import encodes it, although another system may have stored it unchanged, such as
- * `50%`. Returns undefined for any other id. For example, the external id `A%20B` cannot be told from the one that an
- * import creates from the id `A B`.
+ * Returns the id in the file if an import encodes it, although another system may have stored it unchanged. Returns
+ * undefined for any other id: e.g. `A%20B` may also be the external id that an import has created from `A B`.
  */
 function literalIdOf({ id, externalId }: LedgerCustomer): string | undefined {
   if (id === externalId || /\s/u.test(id)) return undefined

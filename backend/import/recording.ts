@@ -91,7 +91,6 @@ async function createInvoiceFrom(
   return (await createInvoice(tx, owner, newInvoice(body), now)).id
 }
 
-/** A correction of a record that differs from the file. */
 export type Correction =
   | { readonly kind: 'due_date'; readonly invoiceId: string; readonly dueOn: string }
   | {
@@ -123,8 +122,8 @@ export function findCorrections(
   const dueDateCorrections = invoices.flatMap((invoice): FoundCorrection[] => {
     const record = findRecord(invoice)
     const { dueOn } = invoice
-    // Only an invoice with the external id of the row is changed. `findRecord` may also have found an invoice with
-    // another external id: by the service's id, which exported lists contain, or by its number.
+    // Only an invoice with the external id of the row is changed. `findRecord` also finds invoices by the service's id
+    // or by number.
     if (record?.external_id !== invoice.externalId) return []
     const isOpen = record?.status === 'open' || record?.status === 'partially_paid'
     if (!isOpen || dueOn === undefined) return []

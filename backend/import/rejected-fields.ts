@@ -1,6 +1,6 @@
 /**
- * Describes why a record was rejected. The errors of the API name the members of a body; the descriptions name the
- * columns of the file instead, because people correct the file.
+ * Describes why a record was rejected. The errors of the API name members of a body; the descriptions name columns of
+ * the file, which people can correct.
  */
 import type { ColumnHeaders, FieldName } from './columns.ts'
 import { type LedgerCustomer, shown } from './ledger.ts'

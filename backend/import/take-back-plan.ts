@@ -13,7 +13,6 @@ export type KeptReason =
   | 'paid' // the invoice has a payment that the import did not record, or that was changed after the import
   | 'reminded' // a reminder about the invoice was approved or sent
 
-/** A record of the import that is kept. */
 export interface KeptRecord {
   readonly id: string
   readonly kind: ImportRecordKind
@@ -34,7 +33,6 @@ export function countRecords(step: TakeBackStep): number {
   return Object.keys(step).length
 }
 
-/** Counts the records that the steps take back, by kind. */
 export function countByKind(steps: readonly TakeBackStep[]) {
   const count = (member: keyof TakeBackStep) =>
     steps.filter((step) => step[member] !== undefined).length
@@ -46,7 +44,7 @@ export function countByKind(steps: readonly TakeBackStep[]) {
 }
 
 export interface TakeBackPlan {
-  /** The steps in order: customers come last, after their invoices and payments. */
+  /** Customers come last, after their invoices and payments. */
   readonly steps: readonly TakeBackStep[]
   readonly kept: readonly KeptRecord[]
 }
@@ -343,7 +341,6 @@ async function findCustomersInUse(
   return new Set(remaining.map(({ debtor_id }) => debtor_id))
 }
 
-/** Returns the records that the import corrected. They existed before, and corrections are not undone. */
 async function readCorrected(
   reader: Reader,
   accountId: string,

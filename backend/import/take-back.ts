@@ -25,9 +25,8 @@ const NUMBER_LENGTH_MAX = 64
 const TAKE_BACK = 'ledger.import_taken_back'
 
 /**
- * Writes to the audit log that the import is taken back, with the number of records of each kind in `steps`. The
- * changes of the records have their own entries. In Settings, taking back a large import takes several requests, of
- * which only the first writes an entry.
+ * Writes to the audit log that the import is taken back, with the number of records of each kind in `steps`. In
+ * Settings, taking back a large import takes several requests, of which only the first writes an entry.
  */
 export async function auditTakeBack(
   tx: Transaction,
@@ -135,9 +134,8 @@ function recordsOf({ invoiceId, paymentId, customerId }: TakeBackStep): Imported
 }
 
 /**
- * Returns a unique number that replaces the number of a voided invoice, so that the original number can be used again.
- * The new number ends with a part of the import's id. A number that has to be shortened ends with the invoice's id
- * instead, because two shortened numbers may be equal.
+ * Returns a unique number that replaces the number of a voided invoice. The new number ends with a part of the import's
+ * id. A number that has to be shortened ends with the invoice's id, because two shortened numbers may be equal.
  */
 function replacementNumber({ id, number }: InvoiceRow, importId: string): string {
   const suffix = ` (taken back ${importId.slice(-6)})`

@@ -1,8 +1,7 @@
 /**
  * The actions that people perform on invoices in Settings or the CLI. An action on one invoice throws if the state of
  * the invoice does not allow the action. Otherwise it cancels the waiting reminders about the invoice, and records the
- * action's event, if there is one. Chasing is blocked by a dispute or by a hold (`holds.ts`). A hold has one of three
- * reasons: the invoice is old (`old-invoices.ts`), a person rejected a reminder, or reminders pause after a payment.
+ * action's event, if there is one. Chasing is blocked by a dispute or by a hold (`holds.ts`).
  */
 
 import { type RawBuilder, sql } from 'kysely'
@@ -31,7 +30,6 @@ interface Subject {
 const THE_INVOICE: Subject = { text: 'invoice', verb: 'was' }
 
 interface InvoiceAction {
-  /** The name of the action in the audit log. */
   readonly auditAction: AuditAction
   /** Null if no event reports the action. */
   readonly event: EventType | null
@@ -42,8 +40,8 @@ interface InvoiceAction {
   /** The past participle of the action, for the same messages. */
   readonly participle: string
   /**
-   * The cause that an error names if the invoice is open and undisputed, but the action has nothing to do, e.g. "the
-   * invoice is not disputed". In all other cases, the error names the state of the invoice.
+   * The cause in the error if the invoice is open and undisputed, e.g. "the invoice is not disputed". Otherwise, the
+   * error names the state of the invoice.
    */
   readonly nothingToDoBecause?: string
   isAllowed(invoice: InvoiceRow): boolean
@@ -87,7 +85,7 @@ const DISPUTE: InvoiceAction = {
   event: 'invoice.disputed',
   participle: 'disputed',
   isAllowed: (invoice) => isOpen(invoice) && !isDisputed(invoice),
-  // The current hold is stored in columns of its own, because it applies again once the dispute is resolved.
+  // The current hold applies again when the dispute is resolved.
   change: (now, invoice) => ({
     disputed_at: now.toISOString(),
     ...holdOf(invoice),
@@ -105,7 +103,6 @@ const RESOLVE: InvoiceAction = {
   change: (now, invoice) => ({ disputed_at: null, ...chasingFieldsFor(holdOf(invoice), now) }),
 }
 
-/** Ends the hold of the invoice (see `holds.ts`). */
 const RESUME: InvoiceAction = {
   auditAction: 'invoice.chasing_resumed',
   event: null,
@@ -164,7 +161,6 @@ export async function hasResumableInvoices(
   const row = await reader
     .selectFrom('invoices')
     .select('id')
-    // With the plain column, SQLite would read all invoices of the account (see `UNINDEXED_ACCOUNT_ID`).
     .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where(IS_RESUMABLE)
@@ -173,10 +169,7 @@ export async function hasResumableInvoices(
   return row !== undefined
 }
 
-/**
- * Like `resumeInvoicesOf`, but only for invoices that were already past due when they were created with
- * `chase_if_overdue: false` (`old-invoices.ts`).
- */
+/** Like `resumeInvoicesOf`, but only for old invoices (`old-invoices.ts`). */
 export function resumeOldInvoicesOf(
   tx: Transaction,
   accountId: string,
@@ -226,7 +219,6 @@ export function isOpen({ status }: InvoiceRow): boolean {
   return status === 'open' || status === 'partially_paid'
 }
 
-/** Only an invoice on which nothing was paid or credited can be voided. */
 export function isVoidable({ status, amount_paid, amount_credited }: InvoiceRow): boolean {
   return status === 'draft' || (status === 'open' && amount_paid === 0 && amount_credited === 0)
 }
@@ -291,8 +283,8 @@ async function perform(
     actionContext.now,
     `${subject.text} ${invoice.number} ${subject.verb} ${participle}`,
   )
-  // Both functions schedule planning of the debtor's reminders. `touchDebtor` also marks the debtor as updated, which
-  // is necessary only if the action changes the status of the invoice, and thereby the debtor's balances.
+  // Both functions schedule planning of the debtor's reminders. `touchDebtor` also marks the debtor as updated, because
+  // a new status of the invoice changes the debtor's balances.
   const isStatusChanged = row.status !== invoice.status
   await (isStatusChanged ? touchDebtor : replanDebtor)(
     tx,
@@ -317,10 +309,7 @@ export async function lockInvoice(
   return invoice
 }
 
-/**
- * `participle` names the action that was rejected, e.g. `finalized`. The error names the state of the invoice as the
- * cause. For an open, undisputed invoice, the error names `nothingToDoBecause` instead, if it is passed.
- */
+/** `participle` names the action that was rejected, e.g. `finalized`. */
 export function invoiceStateConflict(
   invoice: InvoiceRow,
   participle: string,

@@ -9,7 +9,6 @@ import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
 import { representInvoice } from './representation.ts'
 
-/** The columns that callers of `changeInvoice` can set. The function itself sets `updated_at` and `revision`. */
 export type InvoiceChange = Partial<
   Omit<InvoiceRow, 'id' | 'account_id' | 'debtor_id' | 'updated_at' | 'revision'>
 >
@@ -32,8 +31,8 @@ export async function changeInvoice<Row extends InvoiceRowWithOptionalLines>(
 }
 
 /**
- * Omits the columns that keep their values. SQLite rewrites an index entry whenever an update names one of the
- * index's columns, even if the value is the same, and several indexes of invoices contain the status.
+ * Omits the columns that keep their values. SQLite rewrites an index entry whenever an update names one of the index's
+ * columns, even if the value is the same.
  */
 function changedColumns(before: InvoiceRowWithOptionalLines, change: InvoiceChange): InvoiceChange {
   const changed: Partial<InvoiceRow> = { ...change }
@@ -74,10 +73,7 @@ const selectLines = prepared((tx: Transaction, { id }: { readonly id: string }) 
   tx.selectFrom('invoices').select('line_items').where('id', '=', id),
 )
 
-/**
- * The columns that an update sets, and the ids by which it finds the invoice. Each combination of columns has its own
- * prepared statement.
- */
+/** Each combination of columns has its own prepared statement. */
 type InvoiceUpdate = InvoiceChange &
   Pick<InvoiceRow, 'id' | 'account_id' | 'updated_at' | 'revision'>
 

@@ -62,8 +62,8 @@ function rejectExcessiveCredit({ amount_due: due, number }: InvoiceRow, amount: 
 }
 
 /**
- * Replans the reminders about this invoice. Because less is due on it, money on account may now cover other invoices of
- * the debtor: the reminders about those are also replanned.
+ * When less is due on this invoice, money on account may cover other invoices of the debtor. The reminders about those
+ * are therefore also replanned.
  */
 async function replanReminders(tx: Transaction, row: InvoiceRow, now: Date): Promise<void> {
   const debtor = { id: row.debtor_id, account_id: row.account_id }

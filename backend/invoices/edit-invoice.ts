@@ -43,8 +43,7 @@ export async function editInvoice(
     detail: { number: invoice.number, changed: changedColumns },
   })
   const isDueDateChanged = 'due_date' in change
-  // When the new due date has passed, the event `invoice.overdue` is recorded, even if this event was already recorded
-  // for the old due date.
+  // `invoice.overdue` is recorded for each due date, so also for the new one.
   const overdueReset = isDueDateChanged ? ({ overdue_announced: 0 } as const) : {}
   const row = await changeInvoice(
     tx,

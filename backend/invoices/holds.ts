@@ -1,7 +1,7 @@
 /**
  * A hold blocks the chasing of an invoice. It is either a decision of a person, or the pause after a partial payment.
  * The pause ends after a week. It ends earlier if a person resumes chasing, if the invoice is fully paid or written
- * off, or if a payment of the invoice is reversed or an allocation to the invoice is taken back.
+ * off, or if its amount paid is reduced.
  *
  * While a hold applies, it is in the columns `chasing_status`, `chasing_next_action_at` (its end) and
  * `chasing_blocked_reason`. While the invoice is disputed or fully paid, the hold has no effect and is stored in

@@ -1,4 +1,3 @@
-/** Validates the request body of an invoice, and converts the body into the values to store. */
 import { list, metadata, object, optional, required, requiredWithout } from '../validation/body.ts'
 import {
   amount,

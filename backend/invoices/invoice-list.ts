@@ -1,4 +1,3 @@
-/** Lists invoices. Whether an invoice is overdue is derived from its status, due date and the current date. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { preparedPage } from '../database/prepared.ts'
@@ -76,7 +75,6 @@ export async function listInvoices(
   )
 }
 
-/** Returns the filter `due_before` for overdue invoices: today, or the earlier date that was requested. */
 function dueBefore({ due_before }: InvoiceFilters, today: string) {
   return { due_before: due_before !== undefined && due_before < today ? due_before : today }
 }
@@ -87,10 +85,9 @@ const UNPAID = ['open', 'partially_paid']
 const IS_UNPAID = "status in ('open', 'partially_paid')"
 
 /**
- * Returns the indexed filters that represent the filter by status. If the list shows only unpaid invoices and is
- * filtered or sorted by due date, the first filter is a range of due dates in the index of unpaid invoices. A filter by
- * the exact status follows if such a list shows only one of the two unpaid statuses. For any other list, the only
- * filter is by the exact status.
+ * Returns the indexed filters that represent the filter by status. For a list of unpaid invoices that is filtered or
+ * sorted by due date, they are a range of due dates in the index of unpaid invoices and, if only one of the two unpaid
+ * statuses was requested, the exact status. For any other list, the only filter is the exact status.
  */
 function statusFilters(
   status: readonly string[] | undefined,
@@ -150,8 +147,8 @@ const readInvoices = preparedPage((reader: Reader, values: Values, variant: Vari
 const UNINDEXED_DUE_DATE = unindexed('due_date')
 
 /**
- * Returns the condition of a list of invoices that are not overdue; none for any other list. For a list of overdue
- * invoices, `listInvoices` has added the statuses and the limit of the due dates to the other filters.
+ * Returns the condition of a list of invoices that are not overdue. For a list of overdue invoices, `listInvoices` has
+ * restricted the statuses and due dates.
  */
 function matchesOverdue({ overdue, today }: Variant & Pick<Values, 'today'>): Condition[] {
   if (overdue !== false) return []
@@ -162,7 +159,7 @@ function matchesOverdue({ overdue, today }: Variant & Pick<Values, 'today'>): Co
 
 /**
  * Whether the list shows all overdue invoices, or all overdue invoices that were created in a period, in the order of
- * creation. `readOverdue` is faster for this list, `readInvoices` for any other.
+ * creation. `readOverdue` is faster for this list.
  */
 function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
   const others = Object.keys(filters).filter(
@@ -181,9 +178,8 @@ const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageV
   const { accountId, today, created_since, created_before } = values
   const page = pageWithBounds(variant, values)
   const pageWithoutSortIndex: Page = { ...page, ignoresSortIndex: true }
-  // `due_date` after the id does not change the order, because ids are unique. It only keeps SQLite, which has no
-  // statistics, from using the index of all invoices: that index contains no due date, unlike the index of
-  // announced invoices.
+  // Ids are unique, so `due_date` after the id does not change the order. It keeps SQLite, which has no statistics,
+  // from using the index of all invoices, which contains no due date.
   const dueDateLast = sql`due_date ${sql.raw(page.direction)}`
   const selectIds = (announced: 0 | 1, idPage: Page, dueDate: Column) =>
     reader

@@ -114,10 +114,6 @@ export async function createInvoice(
   return row
 }
 
-/**
- * Returns the chasing fields of a new invoice that is not chased yet: a draft is chased when it is finalized, and an
- * invoice that is already past due, with `chaseIfOverdue: false`, when a person resumes chasing.
- */
 function notChased(chasing_blocked_reason: string | null) {
   return {
     chasing_status: 'stopped',
@@ -281,8 +277,8 @@ const readInvoicesToSettle = prepared(
 
 /**
  * Returns at most `max` open and partially paid invoices of a debtor in one currency, without their lines. The invoice
- * `firstId`, if given, is the first. The other invoices follow, the oldest due date first. A debtor may have thousands
- * of invoices, and reading all would block the process.
+ * `firstId`, if given, comes first. The others follow by due date. A debtor may have thousands of invoices, and reading
+ * all would block the process.
  */
 export async function listOpenInvoices(
   reader: Reader,
@@ -295,8 +291,7 @@ export async function listOpenInvoices(
     .selectFrom('invoices')
     .select(COLUMNS_WITHOUT_LINES)
     .select(sql<null>`null`.as('line_items'))
-    // `UNINDEXED_ACCOUNT_ID` keeps the database from using an index by account, with which it would read all invoices
-    // of the account. Instead, the database uses the index of the debtor's open invoices.
+    // The database must use the index of the debtor's open invoices.
     .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where('currency', '=', currency)
@@ -306,8 +301,5 @@ export async function listOpenInvoices(
   return await ordered.orderBy('due_date').orderBy('id').limit(max).execute()
 }
 
-/**
- * This condition contains literals instead of parameters, because a database uses a partial index only if the text
- * of the statement contains the condition of the index.
- */
+/** Only literals match the condition of the partial index. */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`

@@ -1,4 +1,3 @@
-/** Parses and validates the lines in the body of an invoice. */
 import joi from 'joi'
 import { isQuantity, QUANTITY_MAX, type Quantity } from '../money/money.ts'
 import { object, optional, required, requiredNotNull } from '../validation/body.ts'

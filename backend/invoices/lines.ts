@@ -25,7 +25,6 @@ export interface Totals {
   readonly lines: readonly Line[]
 }
 
-/** The reasons why the lines or the amount are rejected. */
 export interface TotalsRejection {
   readonly errors: readonly FieldError[]
   /** Additional members of the problem document. They are used only if the body has no other error. */

@@ -10,7 +10,6 @@ const COUNTED_MAX = 1000
 
 /** Totals of up to `COUNTED_MAX` old invoices. */
 export interface OldInvoices {
-  /** The number of counted invoices. */
   readonly invoices: number
   /** Whether there are more than `COUNTED_MAX` invoices. */
   readonly hasMore: boolean
@@ -21,9 +20,8 @@ export interface OldInvoices {
 }
 
 /**
- * Selects the old invoices that are owed and not disputed. `history` is the reason with which chasing of an old invoice
- * is blocked until a person resumes it; a disputed invoice has the reason `disputed` instead. The condition contains
- * literals, because SQLite does not use a partial index for a condition with parameters.
+ * Selects the old invoices that are owed and not disputed; a disputed invoice has the reason `disputed` instead of
+ * `history`. Only literals match the condition of the partial index.
  */
 export const IS_OLD: RawBuilder<boolean> = sql<boolean>`chasing_blocked_reason = 'history' and chasing_status = 'stopped' and status in ('open', 'partially_paid')`
 

@@ -36,9 +36,8 @@ export function startOverdueEvents({ database, clock, log }: WorkerDeps): Worker
 
 /**
  * Processes all accounts. An account that cannot be processed, e.g. because this version of Node.js does not know its
- * time zone, is logged and delays no other account. A retryable error, e.g. because the database is unavailable, is
- * thrown instead, and the next round processes all accounts again. If `signal` is aborted, the function stops after the
- * current transaction.
+ * time zone, is logged and delays no other account. Throws retryable errors, e.g. if the database is unavailable. If
+ * `signal` is aborted, stops after the current transaction.
  */
 export async function recordOverdueEvents(
   { database, log }: Pick<WorkerDeps, 'database' | 'log'>,
@@ -63,7 +62,7 @@ async function recordOverdueEventsOf(
   signal?: AbortSignal,
 ): Promise<void> {
   const today = todayIn(timezone, now)
-  // The check uses a read connection. SQLite has only one write connection, which requests may need.
+  // SQLite has only one write connection, which requests may need.
   while (
     !signal?.aborted &&
     (await selectUnannounced(database.read, id, today, 1).execute()).length > 0
@@ -124,8 +123,7 @@ async function lockDebtorsOf(
 }
 
 function selectUnannounced(reader: Reader, accountId: string, today: string, limit: number) {
-  // The raw condition contains literals, because a database uses a partial index only if the text of the statement
-  // contains the condition of the index.
+  // Only literals match the condition of the partial index.
   return reader
     .selectFrom('invoices')
     .selectAll()

@@ -24,8 +24,8 @@ export async function reopenInvoice(
 }
 
 /**
- * Returns the event that reports the change. An invoice that was paid after it had been written off is written off
- * again. Returns null if the invoice was and remains written off, because the event of the payment is then enough.
+ * An invoice that was paid after it had been written off is written off again. Returns null if the invoice was and
+ * remains written off, because the event of the payment is then enough.
  */
 function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
   if (writtenOffAt === null) return 'invoice.reopened'
@@ -42,11 +42,9 @@ function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceCha
     const chasing_cycle = invoice.chasing_cycle + 1
     return { status, paid_at: null, chasing_cycle, ...chasingOf(invoice, now) }
   }
-  // Only the pause that follows a payment is ended. Active chasing continues, and a decision of a person remains in
-  // force.
+  // Only the pause that follows a payment ends.
   if (holdOf(invoice).chasing_hold !== PAYMENT_RECEIVED) return { status }
-  // While the invoice is disputed, the dispute blocks chasing. The pause is then deleted so that it does not apply
-  // after the dispute, and nothing else changes.
+  // The dispute continues to block chasing. The pause must not apply after the dispute.
   if (invoice.disputed_at !== null) return { status, ...NO_HOLD }
   return { status, chasing_next_stage: null, ...chasingFieldsFor(NO_HOLD, now) }
 }

@@ -120,10 +120,8 @@ function beginsWith(column: Column, prefix: string): Condition[] {
   return within(column, prefix, `${prefix}\u{10ffff}`)
 }
 
-/** `status` is the column with the status, or `unindexed('status')`. */
 function isInView(view: InvoiceView, today: string, status: Column): Condition[] {
-  // The condition contains literals, because a database uses a partial index only if the text of the statement
-  // contains the condition of the index.
+  // Only literals match the condition of the partial index.
   const unpaid = sql<SqlBool>`status in ('open', 'partially_paid')`
   if (view === 'unpaid') return [unpaid]
   if (view === 'overdue') return [unpaid, sql<SqlBool>`due_date < ${today}`]
@@ -173,10 +171,7 @@ export interface InvoiceCounts {
 /** If more invoices than this would have to be read, they are not counted. */
 export const COUNTED_MAX = 1000
 
-/**
- * Counts the results of the search, by currency. The database applies all filters except the filter by amount, which
- * no index serves. That filter is applied here, to the rows that the database returns.
- */
+/** Counts the results of the search, by currency. */
 export async function countInvoices(
   reader: Reader,
   accountId: string,

@@ -7,7 +7,7 @@ import { holdAfterFullPayment, holdOf, PAYMENT_RECEIVED } from './holds.ts'
 /** How long a partial payment pauses chasing. */
 const PAUSE_MS = 7 * 86_400_000
 
-/** Drafts and void invoices cannot be paid. A written-off invoice can still be paid. */
+/** A written-off invoice can still be paid. */
 export function isPayable(status: InvoiceStatus): boolean {
   return status !== 'draft' && status !== 'void'
 }
@@ -30,7 +30,7 @@ export async function addToAmountPaid(
   return changeInvoice(tx, invoice, change, event, now)
 }
 
-/** Returns the change to an invoice that payments, credits or both have settled, so that nothing is due on it. */
+/** Returns the change to an invoice that payments, credits or both have settled. */
 export function paidInFullChange(invoice: InvoiceRowWithOptionalLines, now: Date) {
   return {
     status: 'paid',
@@ -47,7 +47,6 @@ function partiallyPaidChange(
   invoice: InvoiceRowWithOptionalLines,
   now: Date,
 ): InvoiceChange & { status?: 'partially_paid' } {
-  // A written-off invoice remains written off until it is paid in full.
   if (invoice.status === 'written_off') return {}
   const status = 'partially_paid' as const
   const { chasing_hold: hold } = holdOf(invoice)

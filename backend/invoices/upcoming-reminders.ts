@@ -1,6 +1,6 @@
 /**
- * Counts the debtors to be reminded on each of the next days. The planning of reminders has stored the time of the next
- * reminder in each invoice, so reading these times is much faster than computing a preview of the reminders.
+ * Counts the debtors to be reminded on each of the next days. Reads the times that planning has stored in the invoices,
+ * which is much faster than computing a preview of the reminders.
  */
 import { type SqlBool, sql } from 'kysely'
 import { addDays, startOfDay, todayIn } from '../calendar/calendar.ts'
@@ -35,8 +35,7 @@ async function listUpcomingReminders(
     .innerJoin('debtors', 'debtors.id', 'invoices.debtor_id')
     .select(['invoices.debtor_id', 'invoices.chasing_next_action_at as at'])
     .where('invoices.account_id', '=', accountId)
-    // The condition contains literals, because a database uses a partial index only if the text of the statement
-    // contains the condition of the index.
+    // Only literals match the condition of the partial index.
     .where(
       sql<SqlBool>`invoices.status in ('open', 'partially_paid')
         and invoices.chasing_status = 'active' and invoices.chasing_next_action_at is not null`,

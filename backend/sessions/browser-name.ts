@@ -2,10 +2,7 @@
 
 type Names = readonly (readonly [pattern: RegExp, name: string])[]
 
-/**
- * The first match is used, because the header also names other browsers with which the browser is compatible. Some
- * browsers have another name on Android or iOS, such as `EdgA` and `CriOS`.
- */
+/** The first match is used, because the header also names other browsers with which the browser is compatible. */
 const BROWSERS: Names = [
   [/Edg(?:A|iOS)?\//, 'Edge'],
   [/(?:OPR|OPT|OPiOS)\//, 'Opera'],

@@ -1,7 +1,3 @@
-/**
- * Functions for all kinds of second factors: they check whether a user has one, lock a user whose factors change, and
- * record audit entries and notices about the changes.
- */
 import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { noticeActorOf, recordNotice } from '../mail/notices.ts'
@@ -40,10 +36,7 @@ export async function hasPasskey(reader: Reader, userId: string): Promise<boolea
   return passkey !== undefined
 }
 
-/**
- * Records an audit entry about a change of the user's second factors. `name` is the name of the passkey; null if the
- * action concerns no passkey.
- */
+/** `name` is the name of the passkey; null if the action concerns no passkey. */
 export async function recordFactorAction(
   tx: Transaction,
   user: UserRow,

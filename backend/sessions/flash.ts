@@ -14,10 +14,7 @@ export interface Flash {
   readonly undo?: Undo | undefined
 }
 
-/**
- * Sets the message that the session's next page shows once, with a button for `undo`. `token` is the token of the
- * session. If `name` is null, the message is removed.
- */
+/** `token` is the token of the session. If `name` is null, the message is removed. */
 export async function setFlash(
   tx: Transaction,
   token: string,

@@ -1,7 +1,6 @@
 /**
- * Records the browsers in which a user has logged in, and notifies the user by mail of a login in any other browser.
- * A browser is recognized by a cookie that, unlike the cookie of the session, grants no access. If the cookie is lost,
- * the user is notified of the next login.
+ * Records the browsers in which a user has logged in, and notifies the user by mail of a login in any other browser. A
+ * browser is recognized by a cookie that, unlike the cookie of the session, grants no access.
  */
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { countRecentNotices, recordNotice } from '../mail/notices.ts'
@@ -99,7 +98,6 @@ async function isRecorded(reader: Reader, token: string): Promise<boolean> {
   return row !== undefined
 }
 
-/** Whether the user with this e-mail address has logged in with the browser before. */
 export async function hasLoggedInBefore(
   reader: Reader,
   email: string,

@@ -1,9 +1,9 @@
 /**
  * Limits guesses at passwords, codes and passkeys, for each subject, e.g. an e-mail address, and for each IP address.
- * Requests that mail a link or set a password count as guesses too. The addresses of an IPv6 network (/64) count as
- * one. The counts are in the database, so that they survive a restart and apply to all backends. A guess is counted
- * before it is verified: otherwise, none of a hundred concurrent guesses would be rejected. Guesses for unknown e-mail
- * addresses are counted too, so that the response does not reveal which addresses exist.
+ * The addresses of an IPv6 network (/64) count as one. The counts are in the database, so that they survive a restart
+ * and apply to all backends. A guess is counted before it is verified: otherwise, none of a hundred concurrent guesses
+ * would be rejected. Guesses for unknown e-mail addresses are counted too, so that the response does not reveal which
+ * addresses exist.
  */
 import { createHash } from 'node:crypto'
 import { clientNetwork } from '../../shared/contract/client-network.ts'
@@ -14,11 +14,10 @@ import { normalizeEmail } from '../users/users.ts'
 const WINDOW_MS = 15 * 60_000
 
 /**
- * How much the clocks of two backends of one gateway can differ, since each backend rejects the requests of a gateway
- * whose clock differs from the backend's clock by more than a minute. If the time until the end of a window is longer
- * than `WINDOW_MS` plus this difference, a clock was set back after the window had begun, and the window no longer
- * applies. Without this rule, a subject that was blocked before the clock was set back could remain blocked for much
- * longer than `WINDOW_MS`.
+ * How much the clocks of two backends of one gateway can differ: each backend rejects requests of a gateway whose clock
+ * differs from its own by more than a minute. If more than `WINDOW_MS` plus this difference remains until a window
+ * ends, a clock was set back after the window had begun, and the window no longer applies. Otherwise, its subject could
+ * remain blocked for much longer than `WINDOW_MS`.
  */
 const CLOCKS_DIFFER_MS_MAX = 2 * 60_000
 
@@ -33,8 +32,8 @@ const WAIT_MS_FIRST = 2000
 export interface Guess {
   /**
    * The guesses with the same subject are counted separately for each purpose. Otherwise, anyone could enter the id of
-   * a user as an e-mail address and thus block this user's second factor, because guesses at a second factor have the
-   * user's id as their subject. The guesses from an IP address are counted together, whatever their purpose.
+   * a user as an e-mail address and thus block this user's second factor: guesses at a second factor have the user's id
+   * as their subject. The guesses from an IP address are counted together.
    */
   readonly purpose:
     | 'email'
@@ -47,7 +46,7 @@ export interface Guess {
     | 'invitation'
   /** E.g. the e-mail address that was entered with a password, or the id of the user whose code is guessed. */
   readonly subject: string
-  /** The client's IP address; undefined if it is unknown. */
+  /** The client's IP address, if it is known. */
   readonly address: string | undefined
 }
 

@@ -1,4 +1,3 @@
-/** Login: starts a session for an e-mail address and a password. */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Actor } from '../accounts/audit.ts'
 import { recordAudit } from '../accounts/audit.ts'
@@ -24,10 +23,8 @@ export interface LoginDeps {
   readonly passwords: Passwords
 }
 
-/** A new session. */
 export interface StartedSession {
   readonly token: string
-  /** The value of the cookie that identifies the browser. */
   readonly browserToken: string
 }
 
@@ -121,10 +118,7 @@ async function startLogin(
   return { ...(await startFullSession(tx, user, browser, now)), needsSecondFactor: false }
 }
 
-/**
- * Starts the session of a completed login, and records the browser. If the browser is unknown, the user is notified of
- * the login by mail.
- */
+/** Starts the session of a completed login, and records the browser. */
 export async function startFullSession(
   tx: Transaction,
   user: UserRow,
@@ -192,7 +186,6 @@ export function actorOf(user: Pick<UserRow, 'id' | 'email'>, address: string | u
   return { type: 'user', id: user.id, label: user.email, address: address ?? null }
 }
 
-/** The actor of a failed login. */
 const NOT_LOGGED_IN: Actor = {
   type: 'system',
   id: null,

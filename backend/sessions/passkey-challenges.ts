@@ -1,7 +1,7 @@
 /**
  * The challenges that passkeys sign. Each challenge is valid once, for a few minutes, and only for the browser, the
  * purpose and the user that it was issued for. Challenges are stored in the database, because the browser's response
- * may reach another backend than the one that issued the challenge.
+ * may reach another backend.
  */
 import type { Transaction } from '../database/tables.ts'
 import { hashToken } from '../users/tokens.ts'
@@ -52,8 +52,8 @@ export async function consumeChallenge(
 }
 
 /**
- * Returns the challenge in `clientDataJSON`, whose signature the caller must still verify; an empty text if the JSON
- * cannot be parsed.
+ * Returns the challenge in `clientDataJSON`, whose signature the caller must still verify; an empty text if there is
+ * none.
  */
 export function challengeIn(clientDataJSON: string): string {
   try {

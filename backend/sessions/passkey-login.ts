@@ -31,7 +31,6 @@ export interface PasskeyLoginDeps {
   readonly party: RelyingParty
 }
 
-/** An attempt to log in with a passkey, and the browser that makes it. */
 export interface PasskeyAttempt extends LoginBrowser {
   /** A secret of the login form; undefined if the passkey is the second factor after the password. */
   readonly formSecret: string | undefined
@@ -39,10 +38,9 @@ export interface PasskeyAttempt extends LoginBrowser {
 }
 
 /**
- * Creates a challenge for a login. The challenge counts as a guess, so that the number of challenges is limited. A
- * successful login resets the count of the form or the user, and removes the guess from the count of the IP address.
- * Throws `too_many_logins`. If the passkey is the second factor, throws `login_failed` if no password was entered or
- * the user has no passkey.
+ * Creates a challenge for a login. The challenge counts as a guess, so that the number of challenges is limited. Throws
+ * `too_many_logins`. If the passkey is the second factor, throws `login_failed` if no password was entered or the user
+ * has no passkey.
  */
 export async function beginPasskeyLogin(
   { database, party }: PasskeyLoginDeps,
@@ -171,7 +169,6 @@ async function findPasskey(
 /**
  * Whether the user of the passkey may log in with it. The response contains the id of the user as `userHandle`. The
  * browser may omit it only if the passkey is the second factor, because the password has then identified the user.
- * `userId` is the user whose password was entered; undefined if no password was entered.
  */
 function isUsable(
   { user }: PasskeyOfUser,

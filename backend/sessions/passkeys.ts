@@ -21,7 +21,7 @@ import {
 import { deleteRecoveryCodes, regenerateRecoveryCodes } from './recovery-codes.ts'
 import type { Credential } from './relying-party.ts'
 
-/** Limits the data that a browser receives with a challenge. Nobody has so many devices. */
+/** Limits the data that a browser receives with a challenge. */
 const PASSKEYS_MAX = 20
 export const PASSKEY_NAME_LENGTH_MAX = 80
 

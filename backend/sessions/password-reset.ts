@@ -27,8 +27,7 @@ import { endSessionsOf } from './sessions.ts'
 const LIFETIME_MS = 30 * 60_000
 /**
  * How many valid links a user can have. The limit of requests (ten in 15 minutes for each e-mail address and for each
- * network) would still let anyone fill the mailbox of a user. A user who has `LINKS_MAX` valid links needs no other
- * one.
+ * network) would still let anyone fill the mailbox of a user.
  */
 const LINKS_MAX = 3
 /** A transaction that records a request announces this topic, so that the worker mails the link at once. */
@@ -36,9 +35,8 @@ const PASSWORD_RESETS = 'password_resets'
 const BATCH_MAX = 50
 
 /**
- * `email` is the address as the user entered it. It is stored in lower case, but not normalized by `normalizeEmail`:
- * `findUserByEmail` looks for the normalized address, and for the address in lower case as it is stored here, because
- * earlier versions stored users' addresses in this form.
+ * `email` is the address as the user entered it. It is stored in lower case, but not normalized: earlier versions
+ * stored users' addresses in this form, for which `findUserByEmail` also looks.
  */
 export async function requestPasswordReset(
   tx: Transaction,

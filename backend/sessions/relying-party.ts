@@ -27,7 +27,6 @@ export interface RelyingParty {
 /** The time that a person has to unlock the passkey. */
 export const PROMPT_MS = 5 * 60_000
 
-/** The parts of a passkey that this file needs to create options and to verify responses. */
 export type Credential = Pick<
   PasskeyRow,
   'credential_id' | 'public_key' | 'sign_count' | 'transports'
@@ -54,7 +53,7 @@ export function relyingPartyOf(baseUrl: string): RelyingParty | undefined {
 
 /**
  * Returns the options for adding a passkey to the user, who already has those in `existing`. Requires a discoverable
- * credential, so that every passkey can be used without a password, and not only as the second factor after it.
+ * credential, so that every passkey can replace the password.
  */
 export async function creationOptions(
   { id }: RelyingParty,

@@ -1,7 +1,6 @@
 /**
  * Sets up, checks and removes an authenticator app as the second factor of a login, with recovery codes in case the app
  * is lost. The app's secret is stored encrypted rather than hashed, because checking a code requires the secret.
- * `passkeys.ts` handles the other kind of second factor.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { ActionContext } from '../accounts/audit.ts'
@@ -57,7 +56,7 @@ export async function beginAppSetup(
   return { secret, uri: totpUri(secret, user.email) }
 }
 
-/** Returns the setup in progress, so that a page can show it again; undefined if no setup is in progress. */
+/** Returns the setup in progress; undefined if there is none. */
 export function readAppSetup(user: UserRow, cipher: SecretCipher): TotpSetup | undefined {
   if (user.totp_secret === null || user.totp_enabled_at !== null) return undefined
   const secret = cipher.open(user.totp_secret, ownerOf(user))

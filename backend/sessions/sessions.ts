@@ -12,7 +12,7 @@ const IDLE_MS = 30 * MINUTE_MS
 /** A session ends at most this long after the login. */
 const LIFETIME_MS = 12 * 60 * MINUTE_MS
 
-/** The stored time of the last use is updated only if it is older than this, i.e. at most once a minute. */
+/** The stored time of the last use is updated only if it is older than this. */
 const LAST_SEEN_PRECISION_MS = MINUTE_MS
 
 /** How long a user may take to enter the second factor. */
@@ -31,7 +31,6 @@ export interface Session {
     readonly role: UserRow['role']
     /** Whether the authenticator app is in use. */
     readonly hasApp: boolean
-    /** Whether the user has an authenticator app or a passkey. */
     readonly hasSecondFactor: boolean
   }
   readonly account: {
@@ -58,7 +57,6 @@ export interface Session {
   readonly confirmedAt: Date
 }
 
-/** The browser of a session. */
 export interface Browser {
   readonly address: string | undefined
   /** The User-Agent header. */
@@ -194,7 +192,7 @@ function sessionOf(row: SelectedSession, token: string, now: Date): Session {
   }
 }
 
-/** Returns the user of a pending session, in which the second factor has not been entered yet. */
+/** Returns the user of a pending session. */
 export async function findPendingUser(
   reader: Reader,
   token: string | undefined,
@@ -340,8 +338,8 @@ export interface PreviousSession {
 }
 
 /**
- * Ends the session, even if a concurrent request has replaced its token since the login began: the session is found by
- * its user and its start. Otherwise, it would remain valid although the cookie of the new session replaces its cookie.
+ * Ends the session, even if a concurrent request has replaced its token since the login began. Otherwise, it would
+ * remain valid although the cookie of the new session replaces its cookie.
  */
 export async function endPreviousSession(
   tx: Transaction,
@@ -358,7 +356,6 @@ export async function endPreviousSession(
     .execute()
 }
 
-/** Ends all sessions of a user, except the session with `keptToken` if it is given. */
 export async function endSessionsOf(
   tx: Transaction,
   userId: string,

@@ -32,7 +32,6 @@ export async function recordWrongCode(
     .execute()
   if (wrong.length < WRONG_CODES_MIN) return
   const notice = { accountId, kind: 'user.wrong_codes', subjectId } as const
-  // The user receives at most one mail within 24 hours.
   if ((await countRecentNotices(tx, notice, now)) > 0) return
   await recordNotice(tx, { ...notice, detail: { email, address: actor.address } }, now)
 }

@@ -1,4 +1,3 @@
-/** Signs and sends a claimed delivery. */
 import type { ClaimedDelivery } from './deliveries.ts'
 import type { Outcome } from './outcomes.ts'
 import type { SecretBox } from './secret-box.ts'

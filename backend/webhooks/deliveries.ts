@@ -15,7 +15,7 @@ export const DELIVERY_LEASES = leasesOf({
 export interface DueEndpoint {
   readonly id: string
   readonly accountId: string
-  /** Whether an attempt has failed since the last success. The worker makes fewer concurrent attempts then. */
+  /** Whether an attempt has failed since the last success. */
   readonly isFailing: boolean
 }
 
@@ -72,7 +72,6 @@ export async function findDueEndpoints(
   }
 }
 
-/** A claimed delivery with everything that an attempt needs. */
 export type ClaimedDelivery = Awaited<ReturnType<typeof readClaimed>>[number]
 
 export async function readClaimed(reader: Reader, ids: readonly string[], lease: string) {
@@ -116,7 +115,7 @@ const MARKED_FAILED_MAX = 1000
 /**
  * Marks pending deliveries to an endpoint as failed, after the endpoint was disabled or deleted. Attempts in progress
  * continue. If more than `MARKED_FAILED_MAX` deliveries are pending, the retention (`retention.ts`) marks the others
- * within some minutes. Deliveries that are still pending when the endpoint is resumed are sent.
+ * within some minutes.
  */
 export async function failPendingDeliveries(
   tx: Transaction,

@@ -23,17 +23,11 @@ export interface DeliveryFilters {
   readonly endpointId?: string | undefined
   readonly status?: DeliveryStatus | undefined
   readonly type?: string | undefined
-  /**
-   * The cursor: `next` of the previous page. It is the id of the last delivery on that page. If the search for
-   * that page ended early, it is the id of the last delivery that was searched.
-   */
+  /** The cursor: `next` of the previous page, the id of the last delivery that was returned or searched. */
   readonly before?: string | undefined
 }
 
-/**
- * This condition contains a literal instead of a parameter, because a database uses a partial index only if the text of
- * the statement contains the condition of the index.
- */
+/** Only a literal matches the condition of the partial index. */
 const HAS_FAILED = sql<SqlBool>`status = 'failed'`
 
 /**

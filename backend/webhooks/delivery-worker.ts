@@ -1,9 +1,7 @@
 /**
- * Delivers due events in the backend's process. A claimed delivery is sent immediately; none is queued in memory. Each
- * process limits its concurrent attempts at an endpoint; while the endpoint fails, the limit is one. An account may use
- * about half of the capacity that other accounts do not use, so that capacity is left for further accounts. A receiver
- * that hangs or is slow therefore delays only events of its own account, unless receivers of about ten accounts hang at
- * the same time.
+ * Delivers due events in the backend's process. A claimed delivery is sent immediately; none is queued in memory. An
+ * account may use about half of the capacity that other accounts do not use. A receiver that hangs therefore delays
+ * only events of its own account, unless receivers of about ten accounts hang at the same time.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker } from '../background/worker.ts'
@@ -22,7 +20,7 @@ import { type Outcome, recordOutcomes } from './outcomes.ts'
 
 /**
  * The maximum number of concurrent attempts of this process at one endpoint. It allows about 300 deliveries per second
- * if the receiver responds within 50 ms.
+ * if the receiver responds within 50 ms. While the endpoint fails, the limit is one.
  */
 const PER_ENDPOINT_MAX = 16
 
@@ -40,8 +38,7 @@ const RECORDED_MAX = 32
 
 /**
  * The worker also polls, because the announcement of new deliveries (`DELIVERIES_DUE`) is lost if the process that
- * recorded them is killed; polling limits the delay of such deliveries. If a delivery becomes due before the next poll,
- * the worker wakes when the delivery is due.
+ * recorded them is killed.
  */
 const POLL_MS = 5000
 
@@ -65,7 +62,7 @@ export interface DeliveryWorkerDeps extends AttemptDeps {
   readonly log: Logger
   /**
    * Whether this is the only worker that uses the database. If it is, leases that exist at the start belong to a
-   * process that was killed, so the worker makes their deliveries due without waiting for the leases to expire.
+   * process that was killed, so the worker makes their deliveries due at once.
    */
   readonly isOnlyBackend: boolean
   /** Returns numbers from 0 to 1, for the jitter of the retry schedule. */
@@ -157,15 +154,11 @@ class Deliverer {
     })
     const claimed = await readClaimed(database.read, ids, lease)
     for (const delivery of claimed) this.#start(delivery, startBefore)
-    // Further deliveries may be due, so the next round follows immediately. If other backends claimed all the
-    // deliveries of this round, it follows after the poll interval.
+    // Further deliveries may be due, so the next round follows immediately.
     return claimed.length > 0 ? 0 : undefined
   }
 
-  /**
-   * Returns the ids of the deliveries to start now, and the earliest time at which an endpoint that has no delivery due
-   * now will have one, if this is within `horizonMs`.
-   */
+  /** Returns the ids of the deliveries to start now, and `nextAt` as in `DueEndpoints`. */
   async #findWork(now: Date, horizonMs: number) {
     const { read } = this.#deps.database
     const capacity = IN_FLIGHT_MAX - this.#attempts.size
@@ -204,9 +197,8 @@ class Deliverer {
     for (const { id, accountId, isFailing } of endpoints) {
       const freeOfEndpoint = (isFailing ? 1 : PER_ENDPOINT_MAX) - (sendingByEndpoint.get(id) ?? 0)
       // When these attempts have started, the account has at most as many attempts in progress as there is capacity
-      // left. The slow receivers of a few accounts therefore never use the whole capacity. For an account without
-      // attempts in progress, the half of the free capacity is rounded up, so that it can make an attempt even if there
-      // is capacity for only one.
+      // left. For an account without attempts in progress, the half of the free capacity is rounded up, so that it can
+      // make an attempt even if there is capacity for only one.
       const used = sendingByAccount.get(accountId) ?? 0
       const freeOfAccount = used === 0 ? Math.ceil(free / 2) : Math.floor((free - used) / 2)
       const limit = Math.min(freeOfEndpoint, share, freeOfAccount)
@@ -228,7 +220,6 @@ class Deliverer {
   #start(delivery: ClaimedDelivery, startBefore: Date): void {
     const attempt = this.#deliver(delivery, startBefore).finally(() => {
       this.#attempts.delete(attempt)
-      // There is capacity again. A failed delivery is also due at a time that the last round did not know.
       this.#wakeWorker()
     })
     this.#attempts.add(attempt)
@@ -284,7 +275,6 @@ class Deliverer {
   }
 }
 
-/** Outcomes that one transaction records. */
 interface Batch {
   readonly outcomes: Outcome[]
   /** Resolves when the transaction has committed. */

@@ -1,7 +1,6 @@
 /**
- * Creates, changes and deletes webhook endpoints. An endpoint has the URL to which events are sent, and the secret with
- * which they are signed. A secret is returned once and stored encrypted. The row of a deleted endpoint is kept for the
- * delivery log.
+ * Creates, changes and deletes webhook endpoints. A secret is returned once and stored encrypted. The row of a deleted
+ * endpoint is kept for the delivery log.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -24,10 +23,7 @@ const DESCRIPTION_LENGTH_MAX = 200
 /** How long deliveries are signed with both secrets after a rotation. */
 const OVERLAP_MS = 24 * 3_600_000
 
-/**
- * The values of an endpoint that has not failed recently, and to which deliveries may be sent immediately. If a
- * receiver is overloaded or unavailable, `hold_until` is the time until which nothing is sent to it.
- */
+/** `hold_until` is the time until which nothing is sent to a receiver that is overloaded or unavailable. */
 const NO_FAILURES_OR_DELAY = { failing_since: null, hold_until: null }
 
 export interface EndpointSettings {
@@ -39,7 +35,6 @@ export interface EndpointSettings {
 
 export interface EndpointWithSecret {
   readonly row: WebhookEndpointRow
-  /** The secret, which is shown once. */
   readonly secret: string
 }
 
@@ -105,7 +100,6 @@ export async function updateEndpoint(
 ): Promise<WebhookEndpointRow> {
   const settings = checkSettings(input, privateTargets)
   const hasOtherUrl = settings.url !== row.url
-  // Deliveries that waited only because the receiver at the previous URL was overloaded are due now.
   if (hasOtherUrl) announce(tx, DELIVERIES_DUE)
   const values = hasOtherUrl ? { ...settings, ...NO_FAILURES_OR_DELAY } : settings
   const changed = await updateRow(tx, row, values, actionContext)
@@ -118,7 +112,7 @@ export async function updateEndpoint(
 
 /**
  * Pauses an endpoint. Events that are recorded meanwhile wait until the endpoint is resumed. Throws `Problem`
- * `webhook_endpoint_disabled` for a disabled endpoint, which receives no events anyway.
+ * `webhook_endpoint_disabled` for a disabled endpoint.
  */
 export async function pauseEndpoint(
   tx: Transaction,
@@ -180,7 +174,6 @@ export async function rotateSecret(
   return { row: rotated, secret }
 }
 
-/** Expires the old secret, if there is one. */
 export async function expireOldSecret(
   tx: Transaction,
   row: WebhookEndpointRow,
@@ -191,10 +184,7 @@ export async function expireOldSecret(
   return updateRow(tx, row, { old_secret: null, old_secret_expires_at: null }, actionContext)
 }
 
-/**
- * Deletes an endpoint. No more events are sent to it, and its pending deliveries fail. The delivery log keeps
- * its deliveries for the usual time.
- */
+/** Deletes an endpoint. No more events are sent to it, and its pending deliveries fail. */
 export async function deleteEndpoint(
   tx: Transaction,
   row: WebhookEndpointRow,
@@ -208,10 +198,8 @@ export async function deleteEndpoint(
     {
       status: 'disabled',
       status_since: now,
-      // The table requires a reason for each disabled endpoint. No page shows it for a deleted one; otherwise, `gone`
-      // means that the receiver responded with 410.
+      // The table requires a reason for each disabled endpoint. No page shows it for a deleted one.
       disabled_reason: row.disabled_reason ?? 'gone',
-      // The secrets are no longer needed.
       secret: '',
       old_secret: null,
       old_secret_expires_at: null,
@@ -246,7 +234,7 @@ export async function getEndpoint(
   return (await selectEndpoint(reader, accountId, id).executeTakeFirst()) ?? noEndpoint()
 }
 
-/** Like `getEndpoint`, but also returns a deleted endpoint, whose deliveries are still in the delivery log. */
+/** Like `getEndpoint`, but also returns a deleted endpoint. */
 export async function getEndpointEvenIfDeleted(
   reader: Reader,
   accountId: string,

@@ -147,8 +147,7 @@ function changeOfHealth(
 ): Health | undefined {
   if (delivery.url !== endpoint.url) return undefined
   if (result.succeeded) {
-    // A hold stops all sending to an overloaded receiver for a time. A hold that has not ended is kept, because this
-    // attempt may have begun before the hold.
+    // A hold that has not ended is kept, because this attempt may have begun before the hold.
     const { hold_until: until } = endpoint
     const hold = until !== null && until > endedAt.toISOString() ? until : null
     if (endpoint.failing_since === null && endpoint.hold_until === hold) return undefined
@@ -193,10 +192,6 @@ async function writeHealth(
 
 const SYSTEM = { type: 'system', id: null, label: 'webhook deliveries', address: null } as const
 
-/**
- * Marks pending deliveries of a disabled endpoint as failed (`failPendingDeliveries` limits their number), and notifies
- * the Admins. An Admin can resume the endpoint and redeliver the failed deliveries.
- */
 async function completeDisabling(
   tx: Transaction,
   endpoint: WebhookEndpointRow,

@@ -6,9 +6,8 @@ import type {
 import type { HourOfAttempts } from './attempt-hours.ts'
 import type { DeliveryDetail } from './delivery-log.ts'
 
-/** The recent attempts to send events to an endpoint. */
 export interface RecentAttempts {
-  /** The current UTC hour and the 24 hours before it. Hours without attempts are omitted. */
+  /** As `readAttemptHours` returns them. */
   readonly hours: readonly HourOfAttempts[]
   /** The time of the last attempt, however old it is; undefined if the delivery log contains none. */
   readonly lastAttemptAt: string | undefined

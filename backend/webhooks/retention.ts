@@ -17,8 +17,7 @@ const KEPT_MS = 30 * DAY_MS
 
 /**
  * The order matters, because an event can be deleted only after its last delivery. The first rule deletes no rows: it
- * marks deliveries as failed, so that the second rule can delete them when they are old. The last rule deletes only
- * old secrets, not the rows of the endpoints.
+ * marks deliveries as failed, so that the second rule can delete them when they are old.
  */
 export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
   {
@@ -40,8 +39,7 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
  * A disabled endpoint can still have deliveries that wait, for one of three reasons. When it was disabled, there were
  * too many to mark all of them as failed; a transaction on PostgreSQL was recording an event; or a worker was sending a
  * delivery and was killed later. Deliveries of the last kind are not `pending`, but their leases have expired: while a
- * delivery is being sent, `run_at` is the end of its lease. Without this rule, stranded deliveries would be kept for as
- * long as the endpoint is disabled.
+ * delivery is being sent, `run_at` is the end of its lease.
  */
 async function findStranded(read: Reader, now: Date): Promise<readonly RowKey[]> {
   return await read
@@ -124,7 +122,7 @@ async function deleteEvents(tx: Transaction, keys: readonly RowKey[]): Promise<v
   await tx.deleteFrom('webhook_events').where('id', 'in', idsOf(keys)).execute()
 }
 
-/** Finds the endpoints whose old secret has expired. Such secrets are deleted, so that they cannot be stolen. */
+/** Expired secrets are deleted, so that they cannot be stolen. */
 async function findOldSecrets(read: Reader, now: Date): Promise<readonly RowKey[]> {
   return await read
     .selectFrom('webhook_endpoints')
@@ -146,7 +144,6 @@ async function deleteOldSecrets(tx: Transaction, keys: readonly RowKey[]): Promi
   }
 }
 
-/** Returns the time of creation of the oldest rows that are still kept. */
 function keptSince(now: Date): string {
   return new Date(now.getTime() - KEPT_MS).toISOString()
 }

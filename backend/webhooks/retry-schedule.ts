@@ -5,7 +5,6 @@ const SECOND_MS = 1000
 const MINUTE_MS = 60 * SECOND_MS
 const HOUR_MS = 60 * MINUTE_MS
 
-/** The delays between one attempt and the next. */
 const DELAYS_MS = [
   5 * SECOND_MS,
   5 * MINUTE_MS,

@@ -56,7 +56,7 @@ export interface Sender {
   abortAll(): void
   /**
    * Aborts the attempts in progress, and closes the connections. The worker must have been drained before, so that only
-   * attempts of test events, which the worker does not make, are aborted.
+   * test events are aborted.
    */
   close(): Promise<void>
 }
@@ -196,7 +196,6 @@ const TLS_ERRORS = [
   ...['SELF_SIGNED_', 'UNABLE_TO_'],
 ]
 
-/** Maps an error of undici, or the reason of an abort, to a code. */
 function codeOf(reason: unknown): AttemptError {
   if (reason === 'timeout' || reason === 'aborted') return reason
   if (reason instanceof TargetError) return reason.code

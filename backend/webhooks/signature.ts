@@ -15,13 +15,12 @@ export interface WebhookToSign {
   readonly id: string
   /** The header `webhook-timestamp`, the time of this attempt. */
   readonly timestampSeconds: number
-  /** The bytes that are sent. */
   readonly body: Buffer
 }
 
 /**
- * Returns the header `webhook-signature`. It has a signature for each secret. After a rotation, there are two secrets
- * for a time, so that a receiver that knows only one of them can verify the webhook.
+ * Returns the header `webhook-signature`, with a signature for each secret. For a time after a rotation, the receiver
+ * may know only one of the two secrets.
  */
 export function signWebhook(webhook: WebhookToSign, secrets: readonly string[]): string {
   return secrets.map((secret) => signOnce(webhook, secret)).join(' ')

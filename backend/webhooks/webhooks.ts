@@ -9,28 +9,21 @@ import { createSecretBox } from './secret-box.ts'
 import { createSender, type SenderOptions } from './sender.ts'
 import { isLoopbackHost } from './target-url.ts'
 
-/** What the pages of Settings need to manage endpoints and to send test events. */
 export interface WebhookServices extends AttemptDeps, EndpointDeps {}
 
 export interface Webhooks {
   readonly services: WebhookServices
-  /** Starts the worker that delivers events. */
   start(): void
-  /**
-   * Starts no more attempts. Waits a few seconds for attempts in progress, then aborts them and releases their leases.
-   */
+  /** Drains the worker, and then aborts test events that are being sent. */
   drain(): Promise<void>
 }
 
 export interface WebhooksOptions extends SenderOptions {
   readonly database: Database
   readonly baseUrl: string
-  /** Keys for the endpoints' secrets, 32 bytes each. The first key encrypts; all keys can decrypt. */
+  /** The keys of `createSecretBox`. */
   readonly boxKeys: readonly Buffer[]
-  /**
-   * Whether this is the only backend that delivers webhooks from this database. If it is, leases that exist at the
-   * start belong to a process that was killed, and are released at once.
-   */
+  /** Whether this is the only backend that delivers webhooks from this database (see `DeliveryWorkerDeps`). */
   readonly isOnlyBackend: boolean
   readonly clock: () => Date
   readonly log: Logger
