@@ -1,31 +1,31 @@
-/** Work of a call, such as reading its body. The work can be aborted. */
+/** Work of a call that can be aborted, such as reading its body. */
 export interface Abortable {
   abort(reason: Error): void
 }
 
 /**
- * Aborts the work of a call. The work in progress is registered as the listener. One listener is enough, since the
- * steps of a call run one after another. An `AbortSignal` would be slower: its `addEventListener` takes more CPU time
- * than all other bookkeeping of a step.
+ * Aborts the work of a call. The work in progress is the listener. One is enough, since the steps of a call run one
+ * after another. An `AbortSignal` would be slower: its `addEventListener` takes more CPU time than all other
+ * bookkeeping of a step.
  */
 export class Abort {
   #reason: Error | undefined
   #listener: Abortable | undefined
 
   /**
-   * The reason is undefined unless the call was aborted. It is an `Http1Error` if the request ended early, a
-   * `Problem` if the request arrived too slowly, and another `Error` if the connection was closed.
+   * Undefined if the call was not aborted. An `Http1Error` if the request ended early, a `Problem` if the request
+   * arrived too slowly, and another `Error` if the connection was closed.
    */
   get reason(): Error | undefined {
     return this.#reason
   }
 
-  /** Replaces the listener. After the call was aborted, a new listener is not called: check `reason` first. */
+  /** Replaces the listener. If the call is already aborted, the new listener is not called: check `reason` first. */
   listen(listener: Abortable): void {
     this.#listener = listener
   }
 
-  /** Removes the listener. To be called when its work has ended. */
+  /** Must be called when the work of the listener has ended. */
   stopListening(): void {
     this.#listener = undefined
   }

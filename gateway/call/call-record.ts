@@ -5,7 +5,7 @@ import { createSpanId, type Trace } from '../../shared/process/trace.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 
 export interface CallRecord {
-  /** The address at the other end of the connection: that of the client, or of a proxy in front of the gateway. */
+  /** See `CallConnection.address`. */
   readonly address: string
   /** Undefined if the head was rejected. */
   head: RequestHead | undefined
@@ -17,14 +17,11 @@ export interface CallRecord {
   accountId: string | undefined
   /** The backend of the last attempt. */
   backend: string | undefined
-  /** The total duration of all attempts, in milliseconds. */
+  /** The duration of all attempts together. */
   upstreamMs: number
   /** The code of the problem if the gateway itself rejected the call. */
   code: ProblemCode | undefined
-  /**
-   * The number of bytes of the response body. For a streamed response, the head and the chunk sizes are
-   * included.
-   */
+  /** The bytes of the response body. For a streamed response, the head and the chunk sizes are included. */
   sentBytes: number
   /** Undefined if the gateway exports no traces. */
   readonly steps: CallStep[] | undefined
@@ -56,8 +53,8 @@ export function createCallRecord(address: string, recordsSteps: boolean): CallRe
 }
 
 /**
- * Returns `work`. If steps are recorded and `work` is a promise, records its timings when it has settled. The
- * caller must pass `spanId` if it sends this id to a backend, as the parent of the backend's spans.
+ * Returns `work`. If steps are recorded and `work` is a promise, records its timings when it has settled. Pass `spanId`
+ * if the request to the backend contains this id, as the parent of the backend's spans.
  */
 export function recordStep<T>(
   { steps }: CallRecord,

@@ -1,37 +1,30 @@
-/**
- * The state of one call, from the arrival of its head to its response. The components that handle the call
- * share it.
- */
+/** The state of one call, which is shared by the components that handle the call. */
 import type { BodyFraming } from '../http1/body-decoder.ts'
 import type { Allowance } from '../rate-limit/limiter.ts'
 import { Abort } from './abort.ts'
 import { type CallRecord, createCallRecord } from './call-record.ts'
 
 /**
- * The body of a request. `tooLarge` means that it was longer than `BodyLimits.bytesMax`; the pipeline responds to an
- * API call with 413 only after authentication.
+ * The body of a request; `tooLarge` if it is longer than `BodyLimits.bytesMax`. An API call with such a body gets 413
+ * only after authentication.
  */
 export type Body = Buffer | 'tooLarge'
 
-/** How many bytes of a body are read, and how many of them are kept. */
+/** How many bytes of a body are read, and how many are kept. */
 export interface BodyLimits {
   /** A longer body is rejected as too large. */
   readonly bytesMax: number
-  /**
-   * How many bytes are forwarded; the rest is dropped. Less than `bytesMax` only for incoming mails, which the mail
-   * server posts: the backend needs only the start of a long mail.
-   */
+  /** How many bytes are forwarded; the rest is dropped. Less than `bytesMax` only for incoming mails. */
   readonly keptBytesMax: number
 }
 
-/** The client connection of a call. */
 export interface CallConnection {
-  /** The address of the client, or of the proxy in front of the gateway. */
+  /** The address at the other end of the connection: of the client, or of a proxy in front of the gateway. */
   readonly address: string
   /**
-   * Reads the body within `limits`; if `sendContinue` is true, sends `100 Continue` first.
-   * Rejects with `Http1Error` if the body is malformed, with `Problem` 503 if memory is used up, and with
-   * the reason of `call.abort` if the call is aborted.
+   * Reads the body within `limits`; if `sendContinue` is true, sends `100 Continue` first. Rejects with `Http1Error` if
+   * the body is malformed, with `Problem` 503 if memory is used up, and with the reason of `call.abort` if the call is
+   * aborted.
    */
   readBody(
     call: Call,
@@ -46,7 +39,6 @@ export interface CallOptions {
   readonly method: string
   readonly requestId: string
   readonly arrivedAt: number
-  /** Whether to record the timings of each step, for a trace. */
   readonly recordsSteps: boolean
 }
 
@@ -60,21 +52,17 @@ export class Call {
   readonly arrivedAt: number
   readonly abort = new Abort()
   readonly record: CallRecord
-  /**
-   * The result of the rate limiter. If `isOverLimit` returns true for the allowance, the call was not
-   * counted.
-   */
+  /** The result of the rate limiter. If the call is over the limit (`isOverLimit`), it was not counted. */
   allowance: Allowance | undefined = undefined
   /** The key whose limit the rate-limit headers show if the call has no allowance. */
   keyForLimitHeaders: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined
   /**
-   * Whether the key was cached when the call arrived. If so, the memory that the call uses is counted in the partition
-   * `known` of the budget, otherwise in the partition `unknown`.
+   * Whether the key was cached when the call arrived. Decides whether the memory of the call counts in the partition
+   * `known` or `unknown` of the budget.
    */
   isKeyKnown = false
-  /** Whether `100 Continue` was sent. */
   sentContinue = false
-  /** Whether the response to an API call comes from a backend; not set for pages. */
+  /** Whether the response comes from a backend. Always false for pages. */
   hasBackendResponse = false
 
   constructor({ connection, method, requestId, arrivedAt, recordsSteps }: CallOptions) {

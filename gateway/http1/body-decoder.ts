@@ -12,8 +12,8 @@ export interface BodyDecoder {
   /** The number of bytes that the decoder keeps until more bytes arrive. */
   readonly bufferedBytes: number
   /**
-   * Calls `onPart` with each part of the body in `bytes`. Returns the bytes after the body if the end of the body has
-   * arrived; otherwise undefined.
+   * Calls `onPart` with each part of the body in `bytes`. Returns the bytes after the body; undefined if the body has
+   * not ended.
    */
   decode(bytes: Buffer, onPart: (part: Buffer) => void): Buffer | undefined
 }
@@ -34,7 +34,7 @@ class LengthDecoder implements BodyDecoder {
   }
 
   decode(bytes: Buffer, onPart: (part: Buffer) => void): Buffer | undefined {
-    // Usually all of `bytes` belongs to the body. Creating a view would take longer than this comparison.
+    // Usually, all of `bytes` belongs to the body. Creating a view would take longer than this comparison.
     const part = bytes.length <= this.#remaining ? bytes : bytes.subarray(0, this.#remaining)
     this.#remaining -= part.length
     if (part.length > 0) onPart(part)
@@ -46,8 +46,8 @@ class LengthDecoder implements BodyDecoder {
 /** The maximum number of hexadecimal digits of a size. Numbers with so many digits are exact in JavaScript. */
 const SIZE_DIGITS_MAX = 12
 /**
- * The extensions of a chunk (RFC 9112, section 7.1.1). Spaces around an extension, which only old senders write, are
- * rejected.
+ * The extensions of a chunk (RFC 9112, section 7.1.1). Spaces around an extension are rejected: only old senders write
+ * them.
  */
 const CHUNK_EXTENSIONS =
   /^(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/
@@ -61,7 +61,6 @@ const SHORT_LINE_BYTES = 8
 /** Decodes a chunked body (RFC 9112, section 7.1). Trailers are validated and dropped. */
 class ChunkedDecoder implements BodyDecoder {
   #state: 'size' | 'data' | 'data end' | 'trailer' = 'size'
-  /** The remaining bytes of the current chunk. */
   #remaining = 0
   #trailerBytes = 0
   /** Between two calls of `decode`, the beginning of a line whose end has not arrived. */
@@ -102,7 +101,7 @@ class ChunkedDecoder implements BodyDecoder {
     }
   }
 
-  /** Parses the line between the two offsets. Returns whether the line ends the body. */
+  /** Parses the line between the two offsets. Returns whether it ends the body. */
   #readLine(bytes: Buffer, from: number, end: number): boolean {
     if (this.#state === 'trailer') return this.#readTrailer(bytes.subarray(from), end - from)
     if (this.#state === 'data end') {
@@ -115,7 +114,7 @@ class ChunkedDecoder implements BodyDecoder {
     return false
   }
 
-  /** Parses the line at the beginning of `bytes`. Returns whether it is the empty line that ends the body. */
+  /** Parses the line at the beginning of `bytes`. Returns whether it ends the body. */
   #readTrailer(bytes: Buffer, length: number): boolean {
     if (length === 0) return true
     const line = bytes.toString('latin1', 0, length)
@@ -126,14 +125,13 @@ class ChunkedDecoder implements BodyDecoder {
     return false
   }
 
-  /** Keeps the beginning of a line until its end arrives. Rejects it if it is certainly malformed or too long. */
+  /** Keeps the beginning of a line until its end arrives. Throws if the line is already malformed or too long. */
   #keepPartialLine(): void {
     const line = this.#buffer.bytes
     // An LF here has no CR before it. The line after a chunk's data is empty, so at most its CR can have arrived.
     if (line.includes(LF) || (this.#state === 'data end' && line.length > 1)) throw malformed()
     if (this.#state === 'trailer' && line.length > TRAILER_BYTES_MAX) throw headersTooLarge()
     if (line.length > CHUNK_LINE_BYTES_MAX) throw malformed()
-    // Without this, a short line could keep the memory of a large packet in use.
     this.#buffer.compact()
     // The caller may reuse the memory of the packet.
     this.#buffer.detach()
@@ -149,9 +147,8 @@ function endOfLine(bytes: Buffer, from: number): number {
 }
 
 /**
- * Reads the size of a chunk from the line between the two offsets. A line without extensions, as nearly all lines are,
- * is read without a regular expression and a string: otherwise a body in chunks of one byte would take seven times as
- * long.
+ * Reads the size of a chunk from the line between the two offsets. Nearly all lines have no extensions, and are read
+ * without a regular expression and a string: with these, a body in chunks of one byte would take seven times as long.
  */
 function readSize(bytes: Buffer, from: number, end: number): number {
   let size = 0

@@ -44,8 +44,8 @@ export function isFieldValue(text: string): boolean {
 }
 
 /**
- * The most frequent names, grouped by their fingerprints. A name from this table is always the same
- * string object, which a `Map` finds quickly; a new string would have to be hashed and compared.
+ * The most frequent names, by fingerprint. A name from this table is always the same string object, which a `Map` finds
+ * quickly; a new string would have to be hashed and compared.
  */
 const COMMON_NAMES = Map.groupBy(
   [
@@ -107,10 +107,7 @@ function bytesThatMatch(pattern: RegExp): Uint8Array {
   return Uint8Array.from({ length: 256 }, (_, byte) => (matches(byte) ? 1 : 0))
 }
 
-/**
- * Returns the value of the first field with this name. In `fields`, names in lower case and values
- * alternate.
- */
+/** Returns the value of the first field with this name. In `fields`, names in lower case and values alternate. */
 export function fieldValue(fields: readonly string[], name: string): string | undefined {
   for (let index = 0; index < fields.length; index += 2)
     if (fields[index] === name) return fields[index + 1]

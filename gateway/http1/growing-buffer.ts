@@ -1,7 +1,7 @@
 /** Buffers the beginning of a head or a line until its end has arrived, perhaps in many small packets. */
 
 const EMPTY: Buffer = Buffer.alloc(0)
-/** The memory that is allocated in advance for the next bytes, as a share of the bytes that are buffered. */
+/** The spare memory that is allocated for the next bytes, as a share of the buffered bytes. */
 const SPARE_SHARE = 1 / 4
 
 export class GrowingBuffer {
@@ -27,8 +27,8 @@ export class GrowingBuffer {
   }
 
   /**
-   * Copies the buffered bytes, unless they are already in `#memory`. Must be called before the caller reuses the memory
-   * of the bytes that it pushed.
+   * Copies the buffered bytes, unless they are in `#memory`. Must be called before the memory of pushed bytes is
+   * reused.
    */
   detach(): void {
     const { length, buffer } = this.#bytes
@@ -36,8 +36,7 @@ export class GrowingBuffer {
   }
 
   /**
-   * Copies the buffered bytes if they are less than half of the memory that they would otherwise keep in
-   * use, e.g. a small part of a large packet.
+   * Copies the buffered bytes if they are less than half of the memory that they keep in use, e.g. of a large packet.
    */
   compact(): void {
     const { length, buffer } = this.#bytes
@@ -48,7 +47,6 @@ export class GrowingBuffer {
     this.#memory = copy.buffer
   }
 
-  /** Removes and returns all bytes. */
   takeAll(): Buffer {
     const bytes = this.#bytes
     this.drop(bytes.length)
@@ -56,8 +54,8 @@ export class GrowingBuffer {
   }
 
   /**
-   * Removes all bytes. Returns their memory as a buffer, including memory that was allocated in advance, so that the
-   * caller can free it at once, without the garbage collector (`releaseBuffer`).
+   * Removes all bytes and returns their memory, including spare memory, so that the caller can free it at once
+   * (`releaseBuffer`).
    */
   clear(): Buffer {
     const { buffer } = this.#bytes
@@ -74,8 +72,8 @@ export class GrowingBuffer {
   }
 
   /**
-   * Returns a buffer of `length` bytes, which begins with the bytes of `before`. Memory is allocated in advance:
-   * otherwise, a long head or line that arrives in small packets would be copied, and leave garbage, with each packet.
+   * Returns a buffer of `length` bytes, which begins with the bytes of `before`. Without spare memory, a long head or
+   * line that arrives in small packets would be copied with each packet.
    */
   #extend(before: Buffer, length: number): Buffer {
     const { buffer, byteOffset } = before

@@ -14,10 +14,7 @@ export interface HeadBytes {
 export class HeadBuffer extends GrowingBuffer {
   #searchedLength = 0
 
-  /**
-   * The number of buffered bytes in which the end of the head cannot begin. The next search skips them: otherwise, each
-   * new packet would cause a search of all buffered bytes.
-   */
+  /** The number of buffered bytes in which the end of the head cannot begin. The next search skips them. */
   get searchedLength(): number {
     return this.#searchedLength
   }
@@ -32,8 +29,8 @@ export class HeadBuffer extends GrowingBuffer {
   }
 
   /**
-   * Called if `takeHead` has returned undefined, after the caller has checked the beginning of the head for errors.
-   * Marks the buffered bytes as searched, except the last three: the end of the head may begin there.
+   * Must be called after `takeHead` has returned undefined and the buffered bytes were checked for errors. The last
+   * three bytes do not count as searched, because the end of the head may begin there.
    */
   markSearched(): void {
     this.#searchedLength = Math.max(0, this.bytes.length - (END_OF_HEAD.length - 1))

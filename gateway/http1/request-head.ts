@@ -1,8 +1,6 @@
 /**
- * Validates request heads. A head that another server could interpret differently is rejected before anything
- * is counted or sent. A valid head has one method, one canonical target, one length, and at most one of each
- * header that affects how the request is interpreted. After an error, the caller closes the connection and
- * parses no further bytes.
+ * Validates request heads. A head that another server could interpret differently is rejected before anything is
+ * counted or sent. After an error, the caller closes the connection and parses no further bytes.
  */
 import { isIPv6 } from 'node:net'
 import type { BodyFraming } from './body-decoder.ts'
@@ -11,8 +9,8 @@ import { HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX } from './limits.ts'
 import type { RawRequestHead } from './request-reader.ts'
 
 /**
- * Only Settings accepts PUT, and no path accepts PATCH or DELETE. These methods are nevertheless valid in every request
- * head, so that the router rejects them with 405 and the correct `Allow`.
+ * PATCH and DELETE, which no path accepts, are valid here, so that the router rejects them and the connection stays
+ * open. An unknown method closes the connection.
  */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'PATCH', 'DELETE'])
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
@@ -21,8 +19,8 @@ const CONTENT_LENGTH = /^(?:0|[1-9]\d{0,14})$/
 /** A host name, an IPv4 address or a bracketed IPv6 address, with an optional port (RFC 9110, section 7.2). */
 const HOST = /^(?:[A-Za-z0-9._~-]{1,255}|\[([0-9A-Fa-f:.]+)\])(?::(\d{1,5}))?$/
 /**
- * Nearly every host is a name with at most a four-digit port, which needs no check of its range. Testing for
- * this form takes a quarter of the time of the full test.
+ * The form of nearly every host: a name, with a port of at most four digits, whose range needs no check. This test
+ * takes a quarter of the time of the full test.
  */
 const PLAIN_HOST = /^[A-Za-z0-9._~-]{1,255}(?::\d{1,4})?$/
 /**
@@ -32,7 +30,7 @@ const PLAIN_HOST = /^[A-Za-z0-9._~-]{1,255}(?::\d{1,4})?$/
 const PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@%-]*)+$/
 /**
  * The characters of RFC 3986, section 3.4, and also `[ ] { } | ^` and the backtick, which WHATWG's URL parser does not
- * encode. It does not encode the backslash either, but a backslash is rejected.
+ * encode.
  */
 const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@/?%[\]{}|^`-]*$/
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
@@ -50,7 +48,7 @@ const SINGLETON_HEADERS = new Set([
   'upgrade',
 ])
 
-/** A valid request head, which every server interprets in the same way. */
+/** A valid request head. */
 export interface RequestHead {
   readonly method: string
   readonly version: '1.0' | '1.1'
@@ -61,8 +59,8 @@ export interface RequestHead {
   /** Undefined if the request has no body. */
   readonly framing: BodyFraming | undefined
   /**
-   * Headers by lower-case name, without those with `_` in their name and those that `Connection` lists. A header in
-   * `END_TO_END` remains even if `Connection` lists it.
+   * Headers by lower-case name, without those with `_` in their name, and without those that `Connection` lists, except
+   * the headers in `END_TO_END`.
    */
   readonly headers: ReadonlyMap<string, string>
   /** Whether the client waits for `100 Continue` before it sends the body. */
@@ -104,8 +102,8 @@ export function validateRequestHead({
 }
 
 /**
- * Returns the client's request id if it was sent once and may be written to a log line. Also reads heads that
- * `validateRequestHead` rejects, because the responses to them have a request id too.
+ * Returns the client's request id if it was sent once and may be written to a log line. Called even for heads that
+ * `validateRequestHead` rejects.
  */
 export function clientRequestId(fields: readonly string[]): string | undefined {
   let requestId: string | undefined
@@ -119,7 +117,7 @@ export function clientRequestId(fields: readonly string[]): string | undefined {
 
 function checkSize(target: string, fields: readonly string[]): void {
   if (target.length > TARGET_BYTES_MAX) throw targetTooLong()
-  // Each name and each value counts one byte more. This stands for the colon and the line end, without being exact.
+  // The additional byte for each name and each value stands for the colon and the line end, without being exact.
   let bytes = fields.length
   for (const nameOrValue of fields) bytes += nameOrValue.length
   if (fields.length / 2 > HEADERS_MAX || bytes > HEADER_BYTES_MAX) throw headersTooLarge()
@@ -183,9 +181,8 @@ function readFraming(
 }
 
 /**
- * Java's HTTP client offers an upgrade to `h2c` in its first request. RFC 9110, section 7.8 allows a server
- * to ignore the offer: the client sends the whole request as HTTP/1.1, and sends HTTP/2 frames only after a
- * 101, which the gateway never sends.
+ * Java's HTTP client offers an upgrade to `h2c` in its first request. RFC 9110, section 7.8 allows a server to ignore
+ * the offer: the client sends HTTP/2 frames only after a 101, which the gateway never sends.
  */
 function checkUpgrade(headers: ReadonlyMap<string, string>): void {
   const upgrade = headers.get('upgrade')
@@ -216,9 +213,9 @@ function readTarget(target: string): { path: string; query: string } {
 }
 
 /**
- * Whether the path is in canonical form: it has no dot segment, no empty segment except the last, no encoded letter,
- * digit, `.`, `_`, `~` or hyphen (a server that decodes `%2e%2e` or `%73` would see another path), and no encoded
- * separator or control character.
+ * Whether the path has no dot segment, no empty segment except the last, no encoded letter, digit, `.`, `_`, `~` or
+ * hyphen (a server that decodes `%2e%2e` or `%73` would see another path), and no encoded separator or control
+ * character.
  */
 function isCanonicalPath(path: string): boolean {
   if (!PATH.test(path) || path.includes('//') || /\/\.{1,2}(?:\/|$)/.test(path)) return false
@@ -253,8 +250,8 @@ function isEncodedText(text: string): boolean {
 const END_TO_END = new Set(['host', 'authorization', 'x-forwarded-for'])
 
 /**
- * Removes the headers that `Connection` lists (RFC 9110, section 7.6.1), since they are for this connection
- * only. Returns the connection options of the client; some clients send `close` in `Proxy-Connection`.
+ * Removes the headers that `Connection` lists (RFC 9110, section 7.6.1). Returns the connection options of the client;
+ * some clients send `close` in `Proxy-Connection`.
  */
 function removeConnectionHeaders(headers: Map<string, string>) {
   let closes = headers.get('proxy-connection')?.toLowerCase() === 'close'

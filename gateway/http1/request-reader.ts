@@ -1,7 +1,6 @@
 /**
  * Reads the heads of requests strictly by RFC 9112: lines end with CRLF, are not folded, and have no spaces that the
- * grammar does not allow. Node's parser, in contrast, silently accepts several spaces where one is allowed, accepts
- * RTSP instead of HTTP, and drops the bytes after an upgrade.
+ * grammar does not allow. Node's parser is less strict (docs/decisions/0001-own-http1.md).
  */
 import { type Http1Error, headersTooLarge, malformed, targetTooLong } from './errors.ts'
 import { parseFields } from './fields.ts'
@@ -22,14 +21,13 @@ export interface RawRequestHead {
   readonly target: string
   /** e.g. `1.1` */
   readonly version: string
-  /** Names, which are in lower case, alternate with values. */
+  /** Names in lower case and values alternate. */
   readonly fields: readonly string[]
 }
 
 export class RequestReader {
   readonly #buffer = new HeadBuffer()
 
-  /** Whether no byte is buffered. */
   get isEmpty(): boolean {
     return this.#buffer.bytes.length === 0
   }
@@ -43,20 +41,17 @@ export class RequestReader {
     this.#buffer.push(bytes)
   }
 
-  /** Copies the buffered bytes if they are less than half of the memory that they keep in use, e.g. of a packet. */
+  /** See `GrowingBuffer.compact`. */
   compact(): void {
     this.#buffer.compact()
   }
 
-  /** Removes all bytes. Returns their memory, so that the caller can free it at once (`releaseBuffer`). */
+  /** See `GrowingBuffer.clear`. */
   clear(): Buffer {
     return this.#buffer.clear()
   }
 
-  /**
-   * Removes and returns the bytes after the last head. A body decoder consumes the bytes of the body; the
-   * caller pushes the others back.
-   */
+  /** Removes and returns the bytes after the last head. The caller must push back those after the body. */
   takeAll(): Buffer {
     return this.#buffer.takeAll()
   }
@@ -66,7 +61,6 @@ export class RequestReader {
    * too long. An invalid byte and a malformed request line are rejected even before the head is complete.
    */
   readHead(): RawRequestHead | undefined {
-    // The buffer is usually empty, because most clients wait for a response before they send the next request.
     if (this.isEmpty) return undefined
     this.#skipEmptyLines()
     const head = this.#buffer.takeHead(REQUEST_HEAD_BYTES_MAX)
@@ -84,9 +78,8 @@ export class RequestReader {
   }
 
   /**
-   * Called if `takeHead` has returned no head. Rejects a head that is too long, even if it is complete, and an
-   * incomplete head that has an invalid byte or a malformed request line. Without this, the client would get no
-   * response until the deadline.
+   * Rejects a head that is too long, even if it is complete, and an incomplete head that has an invalid byte or a
+   * malformed request line. Without this, the client would get no response until the deadline.
    */
   #checkBeginning(): void {
     const { bytes, searchedLength } = this.#buffer
@@ -106,8 +99,8 @@ export class RequestReader {
 
 /**
  * Whether the bytes from offset `from` on contain a CR or LF that is not part of a CRLF, or any other control character
- * except a tab. Four bytes are tested at a time, because a flood of incomplete heads takes CPU time from the calls of
- * other clients. Testing single bytes takes four times as long, and a regular expression takes sixteen times as long.
+ * except a tab. Four bytes are tested at a time, because a flood of incomplete heads takes CPU time from other clients.
+ * Testing single bytes takes four times as long, and a regular expression sixteen times.
  */
 function hasInvalidByte({ buffer, byteOffset, length }: Buffer, from: number): boolean {
   const bytes = new Uint8Array(buffer)

@@ -1,6 +1,6 @@
 /**
- * Reads responses strictly. A response without a length, which ends when its connection is closed, is rejected:
- * if the connection broke, the response would still look complete.
+ * Reads responses strictly. A response that ends when its connection is closed is rejected: if the connection broke,
+ * the response would still look complete.
  */
 import { type BodyDecoder, type BodyFraming, createBodyDecoder } from './body-decoder.ts'
 import { malformed } from './errors.ts'
@@ -16,9 +16,9 @@ const LENGTH = /^\d{1,15}$/
 /** Receives the parts of responses. A receiver may call `ResponseReader.stop` at any time. */
 export interface ResponseReceiver {
   /**
-   * Called for every head, including informational responses (1xx). `fields` alternates between names, which are in
-   * lower case, and values. `length` is the length of the body in bytes; undefined if it is not known yet, or if the
-   * response is informational.
+   * Called for every head, including informational responses (1xx). In `fields`, names in lower case and values
+   * alternate. `length` is the length of the body in bytes; undefined if it is not known yet, or if the response is
+   * informational.
    */
   onHead(status: number, fields: readonly string[], length: number | undefined): void
   /** The receiver may use `part` only until this method returns. */
@@ -35,14 +35,17 @@ export class ResponseReader {
   /** Undefined until the head of the response has been read. */
   #decoder: BodyDecoder | undefined
   #isReusable = true
-  /** How long the server keeps an idle connection open, according to its `Keep-Alive` header. */
+  /**
+   * How long the server keeps an idle connection open, according to its latest `Keep-Alive` header; infinite if there
+   * was none.
+   */
   keepAliveMs = Number.POSITIVE_INFINITY
 
   constructor(receiver: ResponseReceiver) {
     this.#receiver = receiver
   }
 
-  /** Must be called when a request with this method is sent, before the response is read. */
+  /** Must be called before the response to a request with this method is read. */
   expect(method: string): void {
     this.#method = method
   }
@@ -70,7 +73,6 @@ export class ResponseReader {
     const head = buffer.takeHead(RESPONSE_HEAD_BYTES_MAX)
     if (head === undefined) {
       this.#checkIncomplete()
-      // `detach` copies the bytes, because the caller may reuse their memory.
       buffer.markSearched()
       buffer.detach()
       return undefined

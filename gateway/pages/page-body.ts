@@ -10,8 +10,8 @@ export class PageTimeout extends Error {}
 
 /**
  * Resolves with the body if it has at most `BUFFERED_BYTES_MAX` bytes, otherwise with a stream of the body. Rejects if
- * the bytes to buffer do not arrive within `timeoutMs`, or if the response ends early. Each further part must arrive
- * within `timeoutMs` after the client is ready for it; otherwise, or if the response ends early, the stream fails.
+ * the bytes to buffer do not arrive within `timeoutMs`, or if the response ends early. The stream fails if a further
+ * part does not arrive within `timeoutMs` after the client is ready for it, or if the response ends early.
  */
 export async function bufferPage(
   response: IncomingMessage,
@@ -30,11 +30,10 @@ export async function bufferPage(
   }
   const body = Readable.from(streamBody(parts, () => next(timeoutMs)))
   // Without this, the response would occupy a connection to the backend after the client has disconnected. A `finally`
-  // in `streamBody` would not be enough, because it would not run if nothing has been read from the body.
+  // in `streamBody` would not run if nothing has been read from the body.
   return body.once('close', () => response.destroy())
 }
 
-/** Yields the buffered parts, then the parts that have not arrived yet. */
 async function* streamBody(
   buffered: readonly Buffer[],
   next: () => Promise<IteratorResult<Buffer>>,
@@ -52,8 +51,7 @@ async function nextPart(
   arriving: AsyncIterator<Buffer>,
   waitMs: number,
 ): Promise<IteratorResult<Buffer>> {
-  // This timer runs only while the gateway waits for the backend. A timeout of the backend's socket would also expire
-  // while the gateway does not read the response because the client is slow.
+  // Unlike a timeout of the backend's socket, this timer does not run while the gateway waits for a slow client.
   const timer = setTimeout(() => response.destroy(new PageTimeout('the page stalled')), waitMs)
   try {
     return await arriving.next()

@@ -1,12 +1,11 @@
-/** The routes of pages and of incoming mail. http-proxy-3 forwards these requests to backends. */
+/** The routes of pages and of incoming mail. */
 import type { BodyLimits } from '../call/call.ts'
 
 const MIB = 1024 * 1024
 
 /**
  * `bytesMax` allows mails with large attachments, since the mail server does not send a rejected mail again. The
- * backend needs only the beginning of a mail, so the gateway forwards the first `keptBytesMax` bytes and drops the
- * rest.
+ * backend needs only the beginning of a mail.
  */
 const MAIL_LIMITS: BodyLimits = { bytesMax: 40 * MIB, keptBytesMax: 256 * 1024 }
 
@@ -51,8 +50,8 @@ const MAIL_ROUTES: readonly PageRoute[] = [
 const ALL_ROUTES: readonly PageRoute[] = [...PAGE_ROUTES, ...MAIL_ROUTES]
 
 /**
- * Returns the first route whose prefix matches, so a longer prefix must precede a shorter one. Returns undefined if no
- * route matches. If `servesPages` is false, only the paths below `/mail` are served.
+ * Returns the first route whose prefix matches, so a longer prefix must precede a shorter one. If `servesPages` is
+ * false, only the paths below `/mail` are served.
  */
 export function pageRouteOf(path: string, servesPages: boolean): PageRoute | undefined {
   const routes = servesPages ? ALL_ROUTES : MAIL_ROUTES

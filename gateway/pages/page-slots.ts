@@ -1,25 +1,22 @@
 /**
  * Limits how many pages are loaded from backends at the same time, so that pages do not slow down calls. Further pages
  * wait for a limited time, in a queue that serves clients in turn. A client may use only about half of the slots that
- * other clients do not use, because its pages can occupy slots for long: it may read a large page slowly, or request
- * pages that take seconds.
+ * other clients do not use, because it may read a large page slowly, or request pages that take seconds.
  */
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { Abort } from '../call/abort.ts'
 
-/** The maximum number of waiting pages. */
 const QUEUE_LENGTH_MAX = 1_000
 
 export class PageSlots {
   #free: number
   readonly #waitMs: number
-  /** The number of slots that each client uses. A client that uses none has no entry. */
+  /** A client that uses no slot has no entry. */
   readonly #usedBy = new Map<string, number>()
   /** For each waiting page, the function that lets it begin to load. */
   readonly #queue = new FairQueue<() => void, string>()
 
-  /** `waitMs` is how long a page may wait for a slot. */
   constructor(max: number, waitMs: number) {
     this.#free = max
     this.#waitMs = waitMs
@@ -30,9 +27,8 @@ export class PageSlots {
   }
 
   /**
-   * Resolves with a function that releases the slot; calling it again has no effect. Rejects with `Problem`
-   * 503 if too many pages wait or this page waits for too long, and with `abort.reason` if the call is
-   * aborted while it waits.
+   * Resolves with a function that releases the slot; calling it again has no effect. Rejects with `Problem` 503 if too
+   * many pages wait or this page waits for too long, and with `abort.reason` if the call is aborted.
    */
   async acquire(client: string, abort: Abort): Promise<() => void> {
     if (this.#mayUseSlot(client)) this.#useSlot(client)
@@ -46,7 +42,6 @@ export class PageSlots {
     }
   }
 
-  /** A client may use a further slot only while it uses fewer slots than are free. */
   #mayUseSlot(client: string): boolean {
     return (this.#usedBy.get(client) ?? 0) < this.#free
   }

@@ -40,7 +40,7 @@ export type ProblemPages = (
 /**
  * Returns the function that renders error pages. The function returns undefined if the client receives the problem
  * document instead: if the request is not for a page, if the client does not accept HTML, or if a dialog of Settings
- * sent the request. Such a dialog keeps the form and shows an error below it.
+ * sent the request (it shows the error below its form).
  */
 export function createProblemPages(
   baseUrl: string,
@@ -58,11 +58,10 @@ export function createProblemPages(
   }
 }
 
-/** Explains an error after which the backend may have carried out the action of the request. */
+/** For errors after which the backend may have carried out the action of the request. */
 export const OUTCOME_UNKNOWN =
   'It is not known whether the change was made. Check this before you make the change again.'
 
-/** The problem of a form that is larger than its page allows. */
 export function formTooLarge({ bytesMax }: BodyLimits): Problem {
   const detail = `The form is larger than ${bytesMax / 1024} KiB. Go back and send less text or a smaller file.`
   return new Problem('payload_too_large', detail, { members: { max_bytes: bytesMax } })

@@ -1,11 +1,8 @@
 /**
- * Forwards page requests, and the requests in which a mail server posts incoming mail, to a backend with http-proxy-3.
- * Before that, each request is validated and its body is read; only allow-listed headers are forwarded. The response is
- * written by `downstream/`, not by http-proxy-3 (`selfHandleResponse`), which would crash on an invalid status, and
- * with which an incomplete response would look complete. Backends are chosen and connected in the same way as for
- * calls. The number of pages that are loaded at the same time, from all backends together, is limited to the number of
- * page connections of a single backend (see `PageSlots`). Even if all pages come from one backend, its HTTP agent
- * therefore never queues requests.
+ * Forwards page requests, and the requests in which a mail server posts incoming mail, to a backend with http-proxy-3
+ * (docs/decisions/0005-proxy-for-pages.md). Only allow-listed headers are forwarded. The response is written by
+ * `downstream/`, not by http-proxy-3 (`selfHandleResponse`), which would crash on an invalid status, and with which an
+ * incomplete response would look complete.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -33,10 +30,9 @@ import { type PageRoute, pageRouteOf } from './page-route.ts'
 import { PageSlots } from './page-slots.ts'
 import { createProblemPages, OUTCOME_UNKNOWN } from './problem-page.ts'
 
-/** How long a page may wait for a slot. */
 const SLOT_WAIT_MS = 5_000
 
-/** The request headers that every page may receive. */
+/** The request headers that are forwarded on every route. */
 const REQUEST_HEADERS = [
   'accept',
   'accept-language',
@@ -56,15 +52,14 @@ const REQUEST_HEADERS = [
 export interface PagesProxy {
   /** Undefined if no page has this path. */
   routeOf(path: string): PageRoute | undefined
-  /** Returns undefined if the client receives the problem document instead, e.g. because it does not accept HTML. */
+  /** See `createProblemPages`. */
   problemPage(problem: Problem, head: RequestHead, requestId: string): WholeResponse | undefined
   /**
-   * Rejects with `Problem` 503 if no backend is reachable, if the gateway's signature is rejected twice, or if the page
-   * gets no slot; with 504 if the backend does not respond in time; and with 502 after any other failure. If the call
-   * is aborted with a `Problem`, rejects with this problem.
+   * Rejects with `Problem` 503 if no backend is reachable or accepts the gateway's signature, or if the page gets no
+   * slot; with 504 if the backend does not respond in time; and with 502 after any other failure. If the call is
+   * aborted with a `Problem`, rejects with this problem.
    */
   forward(request: PageRequest): Promise<Response>
-  /** The number of pages that wait for a slot. */
   readonly waitingPages: number
 }
 
@@ -86,7 +81,6 @@ export interface PagesProxyOptions {
    * body.
    */
   readonly timeoutMs: number
-  /** If false, only the paths below `/mail` are served. */
   readonly servesPages: boolean
   /** The number of trusted proxies in front of the gateway that add to `X-Forwarded-For`. */
   readonly trustedProxies: number
@@ -103,7 +97,7 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     const release = await slots.acquire(clientNetwork(client), abort)
     const from = performance.now()
     const isReadOnly = head.method === 'GET' || head.method === 'HEAD'
-    // If a request fails before a response begins, it is repeated if the backend did not process it, or if it is
+    // After a failure before the response, a request is repeated if the backend did not process it, or if it is
     // read-only. After a timeout, no request is repeated, because the client has already waited long.
     const mayRetry = (error: unknown) =>
       abort.reason === undefined &&
@@ -226,10 +220,7 @@ function createExchange({
 /** The backend has not processed the request: its `GATEWAY_SECRET` or its clock differs from the gateway's. */
 class GatewayRejected extends Error {}
 
-/**
- * Only a rejected signature gets a 404 without a body. For pages that do not exist, the backend has routes that respond
- * with a page.
- */
+/** Only a rejected signature gets a 404 without a body: for a page that does not exist, the backend sends a page. */
 function isBare404({ statusCode, headers }: IncomingMessage): boolean {
   return statusCode === 404 && headers['content-length'] === '0'
 }

@@ -1,7 +1,6 @@
 /**
- * The addresses of the backends. Each address of a host name is one backend. Host names are resolved again
- * every few seconds, so backends can be added and removed without a restart of the gateway. While a name
- * cannot be resolved, its last addresses stay in use.
+ * The addresses of the backends. Each address of a host name is one backend. Host names are resolved again every few
+ * seconds, so backends can be added and removed without a restart of the gateway.
  */
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { once } from 'node:events'
@@ -14,19 +13,13 @@ import { hasPortZero, PORT_ZERO, withoutLogin } from '../../shared/process/setti
 const RESOLVE_INTERVAL_MS = 5_000
 /** How long an address may take to accept the connection that tests it. */
 const CONNECT_TIMEOUT_MS = 1_000
-/** A connection that cannot be opened causes a resolution only if the last resolution began longer ago than this. */
+/** See `BackendAddresses.refresh`. */
 const RESOLVE_AGAIN_AFTER_MS = 1_000
 
 export interface BackendAddress {
-  /**
-   * The URL with the address in place of the name, e.g. `http://10.0.0.7:8081`, or
-   * `unix:/run/backend.sock`.
-   */
+  /** The URL with the address in place of the name, e.g. `http://10.0.0.7:8081`, or `unix:/run/backend.sock`. */
   readonly url: string
-  /**
-   * The origin as configured, which is used for `Host` and to verify the certificate; `http://localhost` for
-   * a Unix socket.
-   */
+  /** The configured origin, for `Host` and to verify the certificate; `http://localhost` for a Unix socket. */
   readonly origin: string
   /** The address of the name in `origin`; undefined if `origin` has no name that must be resolved. */
   readonly ip: string | undefined
@@ -40,8 +33,8 @@ export interface BackendAddresses {
   current(): readonly BackendAddress[]
   onChange(listener: () => void): void
   /**
-   * Resolves the names again. Called when no connection to an address could be opened. Does nothing if the last
-   * resolution began less than `RESOLVE_AGAIN_AFTER_MS` ago.
+   * Resolves the names again, unless the last resolution began less than `RESOLVE_AGAIN_AFTER_MS` ago. Called when no
+   * connection to an address could be opened.
    */
   refresh(): void
   close(): void
@@ -54,10 +47,7 @@ export interface BackendAddressesOptions {
   readonly log: Logger
 }
 
-/**
- * Returns the normalized URL. Throws an `Error` whose message continues a sentence that begins with
- * "BACKEND_URLS".
- */
+/** Returns the normalized URL. Throws an `Error` whose message continues a sentence that begins with "BACKEND_URLS". */
 export function parseBackendUrl(text: string): string {
   // A socket can be written as unix:/path, unix:///path or http+unix:///path.
   const [, path] = /^(?:http\+unix:\/\/|unix:(?:\/\/)?)(\/[^?#]+)$/.exec(text) ?? []
@@ -132,7 +122,7 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
   }
 }
 
-/** The problem with which a call is rejected while no address of a backend is known. */
+/** The problem of a call while no address of a backend is known. */
 export function noBackendKnown(): Problem {
   return temporarilyUnavailable('Nothing was done. Try again in a second.', {
     cause: new Error('no address of a backend is known'),
@@ -141,7 +131,7 @@ export function noBackendKnown(): Problem {
 
 const lookUpAll: Resolve = (name) => dns.lookup(name, { all: true, order: 'verbatim' })
 
-/** Whether the URL has an IP address or a socket instead of a name that must be resolved. */
+/** Whether the URL has an IP address or a socket instead of a name. */
 function hasFixedAddress(url: string): boolean {
   return url.startsWith('unix:') || isIP(withoutBrackets(new URL(url).hostname)) !== 0
 }
@@ -154,8 +144,8 @@ function fixedAddress(url: string): BackendAddress {
 
 /**
  * Returns the addresses in a stable order. If a name has IPv4 and IPv6 addresses, returns only the IPv4 addresses, or
- * only the IPv6 addresses if no IPv4 address accepts connections but an IPv6 address does. Each backend usually has an
- * address of each family, so with both families, it would be counted twice.
+ * only the IPv6 addresses if no IPv4 address accepts connections but an IPv6 address does: most backends have one of
+ * each, and would be counted twice.
  */
 async function addressesOf(
   origin: string,
@@ -177,7 +167,6 @@ function addressOf(origin: string, ip: string): BackendAddress {
   return { url: url.origin, origin, ip, socketPath: undefined }
 }
 
-/** Returns whether any of the addresses accepts a connection. */
 function isAnyOpen(addresses: readonly BackendAddress[]): Promise<boolean> {
   const attempts = addresses.map(async ({ url }) => {
     const { protocol, hostname, port } = new URL(url)

@@ -1,50 +1,50 @@
 /**
- * Admits calls to the backends before the rate limit counts them. If no connection is free, a call waits in a queue in
- * which keys take turns: a key with few calls is admitted while the flood of another key is shed (rejected with 503). A
- * call is shed immediately if it would wait too long, or later if it has waited too long. Calls that are shed do not
- * count against the rate limit.
+ * Admits calls to the backends before the rate limit counts them, so that calls that are shed (rejected with 503) do
+ * not count. If no connection is free, a call waits in a queue in which keys take turns: a key with few calls is
+ * admitted while the flood of another key is shed. A call is shed on arrival if it would wait too long, and later if it
+ * has waited too long.
  */
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { Abort } from '../call/abort.ts'
 
 /**
- * A queue that has existed for longer than this is a sign of overload, not of a burst: a long queue then makes
- * every call wait, without more calls being served. (This is the interval of CoDel, RFC 8289.)
+ * A queue that has existed for longer than this is a sign of overload, not of a burst. (This is the interval of CoDel,
+ * RFC 8289.)
  */
 const BURST_MS = 100
 /** The maximum number of calls ahead of a queued call in a burst, which bounds the memory of the queue. */
 const BURST_MAX = 1_000
 /**
- * A burst of few calls is allowed to last longer, and its calls to wait longer, because the backends may be slow, or
- * their speed may not be known yet.
+ * A burst of few calls may last longer, and its calls may wait longer, because the backends may be slow, or their speed
+ * may not be known yet.
  */
 const SMALL_BURST_MS = 500
 const SMALL_BURST_CALLS = 64
 const SMALL_BURST_WAIT_MS = 1_000
 /**
- * The number of calls per connection that may wait under overload, and the minimum for all connections
- * together. With a quarter, the calls wait for about a quarter of the time that a response takes.
+ * Under overload, a call is queued only if fewer calls are ahead of it than this share of the number of connections, or
+ * than `WAITING_MIN`. With a quarter, it waits for about a quarter of the time that a response takes.
  */
 const WAITING_PER_CONNECTION = 1 / 4
 const WAITING_MIN = 16
 /**
- * A call with fewer calls ahead of it than this, and fewer than there are connections, is never shed on arrival:
- * it waits for about one response. Without this, calls would be shed after a pause of the machine, since the measured
- * rate is then too low.
+ * A call with fewer calls ahead of it than this, and fewer than there are connections, is never shed on arrival: it
+ * waits for about one response. Without this, calls would be shed after a pause of the machine, since the measured rate
+ * is then too low.
  */
 const NEVER_SHED_MAX = 16
 /**
- * An overload ends when a queue begins and no call was shed on arrival for this long. A queue that begins sooner counts
- * as a continuation of the previous queue, which became empty only because calls were shed.
+ * An overload ends when a queue begins and no call was shed on arrival for this long. A queue that begins sooner
+ * continues the overload: the previous queue became empty only because calls were shed.
  */
 const CALM_MS = 500
-/** A call that has waited for longer than this is shed, since the backends have become slower than measured. */
+/** A call that has waited for longer than this is shed: the backends have become slower than measured. */
 const WAIT_MS_MAX = 5_000
 /**
- * A connection is reserved for an admitted call for this long. A call that waits longer for Redis loses its
- * reservation to other calls, so that a slow Redis does not look like slow backends. At this interval, queued calls
- * are also shed if they have waited too long, and admitted if reservations have expired.
+ * A connection is reserved for an admitted call for this long. A call that waits longer for Redis loses its reservation
+ * to other calls, so that a slow Redis does not look like slow backends. At this interval, queued calls are also
+ * admitted if reservations have expired, and shed if they have waited too long.
  */
 const RESERVED_MS = 50
 /** The assumed number of calls per millisecond that are admitted from the queue, until it is measured. */
@@ -52,15 +52,12 @@ const RATE_AT_START = 1
 /** The minimum time over which the rate is measured. */
 const MEASURED_MS = 100
 /**
- * The weight of a measurement that is lower than the current rate. A higher measurement replaces the rate. The rate
- * therefore rises immediately, but falls slowly, because a low measurement may be due to a short pause.
+ * Measurements below the current rate have this weight, because they may be due to a short pause. A higher measurement
+ * replaces the rate.
  */
 const LOWER_RATE_WEIGHT = 0.3
 
-/**
- * All shed calls share one problem: creating it, with its stack, would take a fifth of the time for shedding a
- * call.
- */
+/** Shared by all shed calls: creating a problem, with its stack, would take a fifth of the time for shedding a call. */
 const SHED = temporarilyUnavailable(
   'Too many requests at once. Nothing was done or counted. Try again in a second.',
 )
@@ -68,10 +65,7 @@ const SHED = temporarilyUnavailable(
 export interface AdmissionOptions {
   /** A call that is expected to wait longer than this is shed, unless few calls are ahead of it. */
   readonly waitMs: number
-  /**
-   * `size` is the number of connections for calls to all usable backends. `free` is the number of those that no call
-   * uses or awaits. Both numbers include connections that are not open yet.
-   */
+  /** See `Backends.connections`. */
   readonly connections: () => { readonly size: number; readonly free: number }
 }
 
@@ -87,15 +81,15 @@ export class Admission {
   readonly #connections: AdmissionOptions['connections']
   readonly #queue = new FairQueue<WaitingCall>()
   /**
-   * The times at which the admitted calls that are not yet released were admitted. `release` removes the first time,
+   * For each admitted call that is not released yet, the time of its admission. `release` removes the first time,
    * because calls are released in about the order in which they were admitted.
    */
   readonly #admittedAt: number[] = []
   /** The time from which the age of the queue is measured, see `BURST_MS`. */
   #queueBeganAt = Number.NEGATIVE_INFINITY
   /**
-   * Whether a call was shed on arrival and the overload has not ended since, see `CALM_MS`. A call that is shed because
-   * a burst exceeds `BURST_MAX` does not begin an overload.
+   * Whether a call was shed on arrival, except because of `BURST_MAX`, and the overload has not ended since (see
+   * `CALM_MS`).
    */
   #isOverload = false
   /** When a call was last shed on arrival, except because of `BURST_MAX`. */
@@ -105,7 +99,7 @@ export class Admission {
   #served = 0
   #measuredFrom = 0
   #checkTimer: NodeJS.Timeout | undefined
-  /** The number of calls that were shed since the start, for metrics. */
+  /** Since the start, for metrics. */
   shedCalls = 0
 
   constructor({ waitMs, connections }: AdmissionOptions) {
@@ -129,8 +123,8 @@ export class Admission {
       return undefined
     }
     if (this.#queue.length === 0) this.#beginQueue(now)
-    // While admitted calls wait for Redis, the age of the queue and the rate say nothing about the backends. Both are
-    // therefore measured again from the end of this wait.
+    // While admitted calls wait for Redis, the age of the queue and the rate say nothing about the backends, so both
+    // are measured from the end of this wait.
     if (this.#unreserved(now) > 0) this.#restartMeasurement(now)
     else this.#measureRate(now)
     if (!this.#mayWait(keyId, now)) {
@@ -165,7 +159,7 @@ export class Admission {
   #hasRoom(now: number): boolean {
     const { free } = this.#connections()
     const admitted = this.#admittedAt.length
-    // The first comparison implies the second. It only saves the search in `#unreserved` for most calls.
+    // The first comparison implies the second, and only saves the search in `#unreserved` for most calls.
     return free > admitted || free > admitted - this.#unreserved(now)
   }
 
@@ -176,8 +170,8 @@ export class Admission {
   }
 
   /**
-   * Whether a call that has arrived may be queued. If it may not, also records the overload, unless the only reason is
-   * that a burst exceeds `BURST_MAX`.
+   * Whether a call that has arrived may be queued. If not, also records the overload, unless `BURST_MAX` is the only
+   * reason.
    */
   #mayWait(keyId: string, now: number): boolean {
     // Each key is a flow of the queue. Between two calls of this key, every other waiting key is served at most once.

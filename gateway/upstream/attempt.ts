@@ -12,14 +12,11 @@ import type { BackendConnection, BackendRequest, ResponseHandler } from './conne
 /** Responses up to this size are buffered completely, so that an incomplete response can become a 502. */
 const BUFFERED_BYTES_MAX = 256 * 1024
 /**
- * The limit for responses to writes. Such a response is at most a little larger than the largest body of a request, so
- * it is buffered: the client learns the outcome of its write even while slow clients occupy all streams.
+ * Responses to writes are at most a little larger than the largest body of a request. They are always buffered, so that
+ * the client learns the outcome of its write even while slow clients occupy all streams.
  */
 const WRITE_BUFFERED_BYTES_MAX = 1024 * 1024
-/**
- * The maximum number of bytes that a stream buffers for a slow client before it pauses the backend's
- * connection (backpressure).
- */
+/** How many bytes a stream buffers for a slow client before it pauses the backend's connection (backpressure). */
 const STREAM_BYTES_MAX = 1024 * 1024
 /** A backend that sends more informational responses (1xx) than this is faulty. */
 const INFORMATIONAL_MAX = 8
@@ -33,7 +30,7 @@ export interface UpstreamResponse {
   readonly status: number
   /** Names in lower case and values alternate. */
   readonly headers: readonly string[]
-  /** The body; a stream if it is large. The stream fails if the response ends early. */
+  /** A stream if the body is large. The stream fails if the response ends early. */
   readonly body: Buffer | Readable
 }
 
@@ -74,7 +71,7 @@ export interface AttemptLimits {
    */
   readonly timeoutMs: number
   /**
-   * The maximum number of responses that are streamed at the same time. Slow clients can occupy only this many
+   * The maximum number of responses that are streamed at the same time: slow clients can occupy only this many
    * connections.
    */
   readonly streamsMax: number
@@ -104,7 +101,6 @@ export function createAttempt(limits: AttemptLimits): Attempt {
   }
 }
 
-/** Limits the number of streamed responses. */
 class ResponseStreams {
   readonly #max: number
   #open = 0
@@ -128,7 +124,7 @@ class ResponseStreams {
     })
     stream.once('close', () => this.#open--)
     // The response may break off before anything reads the stream. Without a listener, the error would end the process.
-    // A later reader of the stream gets the error nevertheless.
+    // A later reader gets the error nevertheless.
     stream.on('error', () => {})
     for (const part of buffered) stream.push(part)
     return stream
@@ -137,7 +133,7 @@ class ResponseStreams {
 
 interface ExchangeOptions {
   readonly backend: Backend
-  /** Whether the method is GET: such a call has no effect, and its response may be large. */
+  /** A GET has no effect, and its response may be large. */
   readonly isGet: boolean
   readonly timeoutMs: number
   readonly waitUntil: number
@@ -157,7 +153,6 @@ class Exchange implements ResponseHandler, Abortable {
   #status = 0
   #headers: readonly string[] | undefined
   #stream: Readable | undefined
-  /** The buffered part of the body, until there is a stream. */
   #body = new BufferedBody()
 
   constructor(options: ExchangeOptions) {
@@ -221,17 +216,13 @@ class Exchange implements ResponseHandler, Abortable {
     else this.#options.reject(new AttemptFailed(this.#progress, cause))
   }
 
-  /**
-   * Aborts the request, even if it is still queued. Has no effect after the response has ended, because the connection
-   * may then carry another request.
-   */
+  /** Has no effect after the response has ended, because the connection may then carry another request. */
   abort(reason: Error): void {
     if (this.#isSettled) return
     if (this.#connection === undefined) this.onError(reason)
     else this.#connection.abort(reason)
   }
 
-  /** Continues to read a paused response. */
   resume(): void {
     if (this.#isSettled) return
     this.#restartDeadline()
@@ -256,8 +247,8 @@ class Exchange implements ResponseHandler, Abortable {
     const { streams, isGet } = this.#options
     this.#stream = streams.create(this, this.#body.take())
     if (this.#stream === undefined) {
-      // A GET has no effect, and neither does a write that the backend has rejected. With `nothing_sent`, the client
-      // gets the error that says that nothing was done.
+      // Neither a GET nor a write that the backend has rejected has an effect. With `nothing_sent`, the client gets the
+      // error that says that nothing was done.
       const isRejected = this.#status >= 400 && this.#status < 500
       if (isGet || isRejected) this.#progress = 'nothing_sent'
       this.abort(new LimitExceeded('streams', 'too many streamed responses at the same time'))

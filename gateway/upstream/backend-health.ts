@@ -1,8 +1,8 @@
 /**
- * Passive health checks, modeled on Envoy's outlier detection: a backend whose responses fail far more
- * often than those of its peers is ejected for a while. Without this, a backend that fails quickly would
- * look the least busy and get most calls. After the ejection, the backend is on trial: if there are healthy
- * peers, it gets one request at a time until enough requests have succeeded.
+ * Passive health checks, modeled on Envoy's outlier detection: a backend whose responses fail far more often than those
+ * of its peers is ejected for a while. Without this, a backend that fails quickly would look the least busy and get
+ * most calls. After the ejection, the backend is on trial: if there are healthy peers, it gets one request at a time
+ * until enough requests have succeeded.
  */
 
 /** Results lose half of their weight in this time. */
@@ -22,14 +22,13 @@ const PEER_RESULTS_MIN = 10
 const FAILED_SHARE_MIN = 0.1
 const TIMES_PEERS_MIN = 5
 /**
- * The largest share of backends that may be ejected or on trial at the same time. Without this limit, all
- * backends could be ejected, if each failed at a different time.
+ * The largest share of backends that may be ejected or on trial at the same time. Without this limit, all backends
+ * could be ejected, each at a different time.
  */
 const EJECTED_SHARE_MAX = 0.5
 /**
- * The duration of an ejection doubles with each further ejection, up to `EJECTED_MS_MAX`. A random share of the
- * duration, up to `EJECTED_JITTER`, is then added, so that gateways do not begin to use the backend again at the same
- * time.
+ * The duration of an ejection doubles with each further ejection, up to `EJECTED_MS_MAX`. A random share of up to
+ * `EJECTED_JITTER` is added, so that gateways do not begin to use the backend again at the same time.
  */
 const EJECTED_MS = 5_000
 const EJECTED_MS_MAX = 60_000
@@ -37,8 +36,8 @@ const EJECTED_JITTER = 0.2
 /** If the last ejection ended longer ago than this, the next one is as short as the first. */
 const EJECTIONS_RESET_MS = 300_000
 /**
- * A backend on trial becomes healthy after `TRIAL_SUCCESSES` successes, and is ejected again after
- * `TRIAL_FAILURES` failures.
+ * A backend on trial becomes healthy after `TRIAL_SUCCESSES` successes, and is ejected again after `TRIAL_FAILURES`
+ * failures.
  */
 const TRIAL_SUCCESSES = 10
 const TRIAL_FAILURES = 2
@@ -114,7 +113,7 @@ export class BackendHealth {
 
   #weigh(now: number): void {
     const ms = now - this.#weighedAt
-    // The results of a trial keep their weight: otherwise a trial with one call per minute would never end.
+    // The results of a trial keep their weight: otherwise, a trial with one call per minute would never end.
     if (!this.#isHealthy || ms < WEIGH_INTERVAL_MS) return
     const weight = 0.5 ** (ms / HALF_LIFE_MS)
     this.#results *= weight

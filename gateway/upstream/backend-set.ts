@@ -1,8 +1,7 @@
 /**
- * The backends with their connection pools, and the choice between them. The next request is sent to the less
- * busy of two backends: the next backend in turn, and a random backend. If every gateway chose the least busy
- * backend instead, many gateways would choose the same backend at the same time. A backend is chosen last if it
- * fails far more often than its peers, is not ready, or was unreachable a moment ago.
+ * The backends with their connection pools, and the choice between them. The next request is sent to the less busy of
+ * two backends: the next backend in turn, and a random backend. If every gateway chose the least busy backend instead,
+ * many gateways would choose the same backend at the same time.
  */
 import { SIGNATURE_HEADER, signRequest } from '../../shared/contract/principal.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -36,10 +35,9 @@ const PROBE_TIMEOUT_MS = 900
 const OVERDUE_MS = 2_000
 /** Unknown keys are looked up over separate connections, so that many such look-ups do not delay other look-ups. */
 const UNKNOWN_KEY_CONNECTIONS = 8
-/** For every four connections for calls, there is one for pages, since people load few pages at a time. */
+/** As a share of the connections for calls. People load few pages at a time. */
 const PAGE_CONNECTIONS_SHARE = 1 / 4
 
-/** Returns the sizes of the connection pools of each backend. `connections` is the size of the pool for calls. */
 function poolSizes(connections: number) {
   return {
     calls: connections,
@@ -59,7 +57,7 @@ export interface BackendSetOptions {
   readonly gatewaySecrets: readonly string[]
   /** The maximum number of connections for calls to each backend. */
   readonly connections: number
-  /** The timeout of a whole internal request, including its repetitions and its response. */
+  /** The timeout of an internal request, including its repetitions and the body of its response. */
   readonly timeoutMs: number
   readonly log: Logger
 }
@@ -68,7 +66,7 @@ interface TrackedBackend extends Backend {
   readonly passiveHealth: BackendHealth
   /** The internal requests in progress that may be repeated, and when they began (`performance.now()`). */
   readonly repeatableExchanges: Map<InternalExchange, number>
-  /** A backend to which no connection could be opened is chosen last until this time (`performance.now()`). */
+  /** `performance.now()` until which the backend is chosen last (see `AVOIDED_MS`). */
   avoidedUntil: number
   ready: boolean
   reason: string | undefined
@@ -127,8 +125,7 @@ export class BackendSet implements Backends {
     if (this.#backends.length === 1) return first
     const candidates = this.#candidates(excluded)
     const count = candidates.length
-    // Equally busy backends are chosen in turn. Without this, a lightly loaded gateway would use only one
-    // of them.
+    // Equally busy backends are chosen in turn: otherwise, a lightly loaded gateway would use only one of them.
     this.#turn = (this.#turn + 1) % count
     const next = candidates[this.#turn] ?? first
     const step = 1 + Math.floor(Math.random() * (count - 1))
@@ -235,9 +232,8 @@ export class BackendSet implements Backends {
   }
 
   /**
-   * Repeats the internal requests that began at `until` or earlier, on another backend if there is one. Without this,
-   * a call that needs the result of such a request, e.g. of a key look-up, would wait for the timeout of the request,
-   * and then fail.
+   * Repeats the internal requests that began at `until` or earlier, on another backend if there is one. Without this, a
+   * call that waits for such a request, e.g. a key look-up, would fail after the timeout of the request.
    */
   #repeatInternalRequests(backend: TrackedBackend, until: number): void {
     const overdue = [...backend.repeatableExchanges].filter(([, beganAt]) => beganAt <= until)
@@ -269,8 +265,8 @@ export class BackendSet implements Backends {
   }
 
   /**
-   * Adds a backend for each new address, and removes backends whose address is gone. A removed backend gets
-   * no more calls; its connections are closed when its calls in progress have ended.
+   * Adds a backend for each new address, and removes backends whose address is gone. The connections of a removed
+   * backend are closed when its calls in progress have ended.
    */
   #updateBackends(): void {
     const sizes = this.#poolSizes
@@ -279,8 +275,8 @@ export class BackendSet implements Backends {
       const existing = before.get(address.url)
       if (existing !== undefined && before.delete(address.url)) return existing
       const { url } = address
-      // If a connection cannot be reused after a response, the backend may be draining. It would then soon close its
-      // idle connections too.
+      // If a connection cannot be reused after a response, the backend may be draining, and would soon close its idle
+      // connections too.
       const onNotReusable = () => closeIdle(backend)
       const pools = {
         calls: connectPool(address, sizes.calls, {
@@ -363,8 +359,7 @@ const EXCLUDED_PENALTY = 4
 
 /**
  * Returns 0 for a backend in good condition. The less likely a backend is to respond, the higher is its penalty. A
- * backend on trial, after an ejection, has 0 only while it is idle, so that it gets one request at a time. If no
- * backend has 0, those with the lowest penalty are chosen.
+ * backend on trial has 0 only while it is idle, so that it gets one request at a time.
  */
 function penaltyOf(
   { inFlight, ready, avoidedUntil, passiveHealth }: TrackedBackend,
@@ -376,7 +371,7 @@ function penaltyOf(
   return health === 'ejected' || (health === 'on_trial' && inFlight > 0) ? 1 : 0
 }
 
-/** Returns why a backend is not ready. It responds with 404 to an internal request whose signature it rejects. */
+/** A backend responds with 404 to an internal request whose signature it rejects. */
 function reasonOf(status: number): string | undefined {
   if (status === 200) return undefined
   return status === 404 ? SIGNATURE_REJECTED : `it responds with ${status}`

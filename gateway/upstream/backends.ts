@@ -6,20 +6,19 @@ import type { InternalResponse } from './internal-request.ts'
 import type { BackendPool } from './pool.ts'
 
 export interface ConnectionPools {
-  /** Connections for calls of the API. Pages use `Backend.agent`. */
+  /** For calls of the API. */
   readonly calls: BackendPool
-  /** Separate connections for internal requests, so that these do not wait for calls. */
+  /** Separate from `calls`, so that internal requests do not wait for calls. */
   readonly internal: BackendPool
-  /** Connections for look-ups of unknown keys. */
+  /** For look-ups of unknown keys. */
   readonly unknownKeys: BackendPool
 }
 
 export interface Backend {
-  /** The URL of the backend's address. */
   readonly url: string
   readonly address: BackendAddress
   readonly pools: ConnectionPools
-  /** The connections for pages. */
+  /** For pages. */
   readonly agent: Agent
   /** The number of requests that wait for a connection or whose response is not complete. */
   inFlight: number
@@ -28,25 +27,23 @@ export interface Backend {
 export interface InternalRequest {
   readonly method: 'GET' | 'POST'
   readonly path: string
-  /** The body, which is sent as JSON; undefined if there is none. */
+  /** Sent as JSON; undefined if there is no body. */
   readonly body: unknown
   readonly pool: 'internal' | 'unknownKeys'
 }
 
 export interface Backends {
-  /** The number of backends that are known at present. */
   readonly size: number
   /**
-   * Counts the connections for calls, but only of the backends to which the next call may be sent. In the result,
-   * `size` is the number of these connections, and `free` is the number of those that no call uses or awaits. Both
-   * include connections that are not open yet.
+   * Counts the connections for calls, of all backends to which the next call may be sent. `free` is the number of those
+   * that no call uses or awaits. Both numbers include connections that are not open yet.
    */
   connections(): { readonly size: number; readonly free: number }
   /** Sets the function that is called when a connection for calls may have become free. */
   onFree(listener: () => void): void
   /**
-   * The maximum number of pages that are loaded at the same time, from all backends together. Each backend has this
-   * many connections for pages, so a page never waits for a connection.
+   * The maximum number of pages that are loaded at the same time, from all backends together. Each backend's `agent`
+   * has as many connections, so a page never waits for a connection.
    */
   readonly concurrentPagesMax: number
   /**
@@ -56,9 +53,8 @@ export interface Backends {
   choose(excluded?: Backend): Backend
   /** Records whether a request to the backend failed: with a 5xx, a missed deadline, or a lost response. */
   recordResult(backend: Backend, result: { readonly isFailed: boolean }): void
-  /** The number of times that each backend was ejected (see `backend-health.ts`), by URL. */
+  /** How often each backend was ejected (see `backend-health.ts`), by URL. */
   readonly ejections: ReadonlyMap<string, number>
-  /** Records that no connection to the backend could be opened. */
   markUnreachable(backend: Backend): void
   /**
    * Sends a small signed JSON request, which must be idempotent, because it may be sent several times:
@@ -72,7 +68,6 @@ export interface Backends {
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */
   state(): 'ready' | 'starting' | 'unreachable'
-  /** The status of each backend, for operators. */
   statuses(): readonly BackendStatus[]
   close(): void
 }
@@ -80,6 +75,6 @@ export interface Backends {
 export interface BackendStatus extends Backend {
   readonly ready: boolean
   readonly health: HealthState
-  /** The reason why the backend is not ready, for operators. */
+  /** Why the backend is not ready, for operators. */
   readonly reason: string | undefined
 }

@@ -9,19 +9,17 @@ export class BufferedBody {
   #bytes = 0
 
   /**
-   * `length` is the length of the whole body. It must be passed only if the body will not be streamed. The memory is
-   * then allocated once. Without `length`, the parts must be joined at the end, which leaves garbage of the same size.
+   * `length` is the length of the whole body. It must be passed only if the body will not be streamed. Without
+   * `length`, the parts are joined at the end, which leaves garbage of the same size.
    */
   constructor(length?: number) {
     this.#length = length
   }
 
-  /** The number of bytes that were appended. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Appends a copy of the part. */
   append(part: Buffer): void {
     const from = this.#bytes
     this.#bytes += part.length
@@ -42,7 +40,6 @@ export class BufferedBody {
   }
 }
 
-/** Copies only if there are several parts; most bodies have one. */
 export function joinParts(parts: readonly Buffer[]): Buffer {
   return parts.length > 1 ? Buffer.concat(parts) : (parts[0] ?? EMPTY)
 }

@@ -9,8 +9,8 @@ import { BackendPool, type Connect, type PoolEvents } from './pool.ts'
 
 const CONNECT_TIMEOUT_MS = 1_000
 /**
- * Shorter than the backend's own keep-alive timeout, so that no request is sent over a connection that the
- * backend is closing.
+ * Shorter than the backend's own keep-alive timeout, so that no request is sent over a connection that the backend is
+ * closing.
  */
 const KEEP_ALIVE_MS = 4_000
 
@@ -29,8 +29,8 @@ export function connectPool(
 }
 
 /**
- * Creates a pool for http-proxy-3, which needs an agent of `node:http`. The agent opens connections in the same way as
- * the pools of `connectPool`, with the same timeout and to the same address.
+ * Creates a pool for http-proxy-3, which needs an agent of `node:http`. The agent opens connections like the pools of
+ * `connectPool`.
  */
 export function createAgent(address: BackendAddress, connections: number): Agent {
   const { protocol, hostname, host, port } = new URL(address.origin)
@@ -46,7 +46,7 @@ export function createAgent(address: BackendAddress, connections: number): Agent
   const connect = createConnector(address)
   const target = { protocol, hostname, host, port: port || (isTls ? '443' : '80') }
   agent.createConnection = (_, done) => {
-    // The type requires a socket even if there is an error. In this case, the agent ignores the socket.
+    // The type requires a socket even if there is an error. The agent then ignores the socket.
     connect(target, (error, socket) => done?.(error, socket ?? new Socket()))
     return undefined
   }

@@ -18,24 +18,21 @@ export interface BackendRequest {
 /** Handles the response to a request. The last call is either `onEnd` or `onError`. */
 export interface ResponseHandler {
   /**
-   * Called by the pool right before it sends the request over the connection. If this returns false, e.g. because the
-   * request was aborted while it was queued, the pool does not send the request.
+   * Called right before the request is sent. If this returns false, e.g. because the request was aborted while it was
+   * queued, the request is not sent.
    */
   onSend(connection: BackendConnection): boolean
   /** Called when the first byte of the response has arrived. */
   onBegin(): void
-  /**
-   * Called for every head, including informational responses (1xx). In `fields`, names in lower case and values
-   * alternate. `length` is the length of the body in bytes; undefined if it is not known yet.
-   */
+  /** See `ResponseReceiver.onHead`. */
   onHead(status: number, fields: readonly string[], length: number | undefined): void
   /** `part` is valid only until this method returns, because all connections share one read buffer. */
   onData(part: Buffer): void
   onEnd(): void
   onError(error: Error): void
   /**
-   * Aborts the request if its deadline has passed. `now` is `performance.now()`. Returns false if the request
-   * has ended.
+   * Aborts the request if its deadline has passed. `now` is `performance.now()`. Returns false if the request has
+   * ended.
    */
   abortIfLate(now: number): boolean
 }
@@ -45,13 +42,10 @@ class ResponseLost extends Error {}
 
 export interface BackendConnectionOptions {
   readonly socket: Socket
-  /** The value of `Host`. */
   readonly host: string
   /** Called when the connection can carry another request. */
   onFree(connection: BackendConnection): void
-  /**
-   * Called when a response has ended and the connection cannot be reused, e.g. because the backend closes it.
-   */
+  /** See `PoolEvents`. */
   onNotReusable(): void
   onClose(connection: BackendConnection): void
 }
@@ -84,10 +78,7 @@ export class BackendConnection {
     return !this.#socket.destroyed
   }
 
-  /**
-   * How long the backend keeps an idle connection open, according to its latest `Keep-Alive` header; infinite if there
-   * was none.
-   */
+  /** See `ResponseReader.keepAliveMs`. */
   get keepAliveMs(): number {
     return this.#reader.keepAliveMs
   }

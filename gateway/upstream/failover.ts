@@ -1,18 +1,14 @@
-/**
- * Sends a request to another backend if the first is unreachable, if the gateway moves the request away from the first,
- * or if the first fails and a retry is safe.
- */
 import type { Backend, Backends } from './backends.ts'
 
 /**
- * Resolves with the result of the first successful attempt. A backend that accepts no connection is skipped,
- * because nothing was sent to it. If `send` rejects with `MovedToOtherBackend`, the request is sent to another
- * backend. After any other failure, the request is retried at most once, on another backend if there is one, and
- * only if `mayRetry` allows it. Rejects with the error of the last attempt.
+ * Resolves with the result of the first successful attempt. If a backend is unreachable, or `send` rejects with
+ * `MovedToOtherBackend`, the request is sent to another backend. After any other failure, the request is retried at
+ * most once, on another backend if there is one, and only if `mayRetry` allows it. Rejects with the error of the last
+ * attempt, or with `Problem` 503 if no backend is known.
  */
 export async function sendWithFailover<B extends Backend, T>(
   backends: Pick<Backends, 'size' | 'markUnreachable'> & {
-    /** Returns `excluded` only if there is no other backend. */
+    /** See `Backends.choose`. */
     choose(excluded?: Backend): B
   },
   send: (backend: B) => Promise<T>,
@@ -56,17 +52,14 @@ export class MovedToOtherBackend extends Error {
 }
 
 /**
- * Whether the error is a `MovedToOtherBackend`, or an `AttemptFailed` with this cause: the error of a failed attempt
- * has the code of its cause.
+ * Whether the error is a `MovedToOtherBackend`, or an `AttemptFailed` with this cause (`AttemptFailed` has the code of
+ * its cause).
  */
 export function isMoved(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === MOVED
 }
 
-/**
- * No connection to the backend could be opened, e.g. because it refused the connection or because its certificate is
- * invalid. Nothing was sent to it.
- */
+/** No connection to the backend could be opened, e.g. because its certificate is invalid. Nothing was sent to it. */
 export class BackendUnreachable extends Error {
   /** The error code of the operating system, TLS or undici (which opens the connections), e.g. `ECONNREFUSED`. */
   readonly code: unknown

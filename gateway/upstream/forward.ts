@@ -1,7 +1,7 @@
 /**
- * Forwards an authorized call to a backend. An unreachable backend is skipped. After any other failure, the call
- * is retried once if a retry is safe and the retry budget allows it. There is no retry after the deadline, or if the
- * gateway dropped the response. If the call fails, its problem says whether a backend may have processed the call.
+ * Forwards an authorized call to a backend. After a failure, the call is retried once if it cannot take effect twice
+ * and the retry budget allows it, but not after the deadline. If the call fails, its problem says whether a backend may
+ * have processed the call.
  */
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
@@ -21,10 +21,7 @@ import type { Backend, Backends } from './backends.ts'
 import { isMoved, isUnreachable, sendWithFailover } from './failover.ts'
 import { lostResponse } from './lost-response.ts'
 
-/**
- * An attempt that has waited this long for a connection fails. The limit applies to the sum of the waits if the call is
- * moved from backend to backend. A retry may wait this long again.
- */
+/** The maximum time that a call waits for a connection, at all backends together. A retry may wait this long again. */
 const QUEUE_TIMEOUT_MS = 5_000
 /**
  * The retry budget allows one retry for ten calls, and up to ten retries in a burst, so that a failing backend
@@ -35,17 +32,16 @@ const RETRY_BUDGET_MAX = 10
 
 export interface Forwarder {
   /**
-   * Returns undefined if the call is admitted, `Problem` 503 if it is shed, or a promise if it must wait (see
-   * `Admission.admit`). Throws `Problem` 503 if no backend is known. `release` must be called once for each admitted
+   * See `Admission.admit`. Throws `Problem` 503 if no backend is known. `release` must be called once for each admitted
    * call: when `forward` was called (before the response arrives), or when the call was rejected.
    */
   admit(keyId: string, abort: Abort): Promise<void> | Problem | undefined
   release(): void
   /**
-   * Rejects with `Problem`: 503 if nothing was sent; 504 if the deadline passed; 502 if the response was lost or is
-   * malformed. While `streamsMax` other responses are being streamed, a response that is too large to be buffered is
-   * dropped: then 503 if the request had no effect (it was a GET, or the backend rejected it), otherwise 502. Also
-   * rejects when the call is aborted. Records the backend and the duration of the attempts in `record`.
+   * Rejects with `Problem`, also if the call is aborted: 503 if nothing was sent; 504 if the deadline passed; 502 if
+   * the response was lost or is malformed. While `streamsMax` other responses are being streamed, a response that is
+   * too large to be buffered is dropped: then 503 if the request had no effect (it was a GET, or the backend rejected
+   * it), otherwise 502. Records the backend and the duration of the attempts in `record`.
    */
   forward(
     request: UpstreamRequest,
@@ -54,11 +50,8 @@ export interface Forwarder {
   ): Promise<UpstreamResponse>
   /** The number of failed attempts, by backend and kind. */
   readonly failures: ReadonlyMap<string, ReadonlyMap<FailureKind, number>>
-  /** The number of retries of failed attempts. */
   readonly retries: number
-  /** The number of calls that wait to be admitted. */
   readonly waitingCalls: number
-  /** The number of calls that were shed since the start. */
   readonly shedCalls: number
 }
 
@@ -71,7 +64,7 @@ export type FailureKind = 'unreachable' | 'timeout' | 'lost' | 'broken' | 'clien
 
 export interface ForwarderOptions extends AttemptLimits {
   readonly backends: Backends
-  /** A call that is expected to wait longer than this to be admitted is shed, unless few calls are ahead of it. */
+  /** See `AdmissionOptions.waitMs`. */
   readonly waitMs: number
   readonly log: Logger
 }
@@ -132,8 +125,8 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   function recordFailure(backend: Backend, failure: AttemptFailed, abort: Abort): void {
     const { url } = backend
     const kind = kindOf(failure, abort)
-    // An attempt that sent nothing does not show whether the backend responds correctly, and neither does one whose
-    // response the gateway dropped.
+    // Neither an attempt that sent nothing nor one whose response the gateway dropped shows whether the backend
+    // responds correctly.
     const isBackendFault =
       failure.progress !== 'nothing_sent' &&
       failure.exceededLimit !== 'streams' &&

@@ -2,7 +2,7 @@
 import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 import type { BackendPool } from './pool.ts'
 
-/** Larger than any response to an internal request. The largest is that of a look-up of several keys. */
+/** Larger than any response to an internal request; a look-up of several keys has the largest. */
 const RESPONSE_BYTES_MAX = 256 * 1024
 
 export interface InternalResponse {
@@ -49,7 +49,6 @@ class Exchange implements InternalExchange, ResponseHandler {
     return this.#settled.promise
   }
 
-  /** An exchange that was aborted while it waited for a connection is not sent. */
   onSend(connection: BackendConnection): boolean {
     if (!this.#hasEnded) this.#connection = connection
     return !this.#hasEnded
@@ -84,7 +83,7 @@ class Exchange implements InternalExchange, ResponseHandler {
   }
 
   abort(reason: Error): void {
-    // After the end of this exchange, its connection may carry another request, which must not be aborted.
+    // The connection may carry another request by now, which must not be aborted.
     if (this.#hasEnded) return
     if (this.#connection === undefined) this.onError(reason)
     else this.#connection.abort(reason)

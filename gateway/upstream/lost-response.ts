@@ -3,7 +3,10 @@ import type { UpstreamRequest } from './attempt.ts'
 
 type SentRequest = Pick<UpstreamRequest, 'method' | 'idempotent'>
 
-/** Returns the problem of a call whose response is lost. The detail is `reason`, a sentence, followed by advice. */
+/**
+ * Returns the problem of a call whose response is lost or cannot be used. The detail is `reason`, a sentence, followed
+ * by advice.
+ */
 export function lostResponse(
   code: 'bad_gateway' | 'gateway_timeout',
   reason: string,

@@ -11,7 +11,6 @@ const CHECK_INTERVAL_MS = 100
  */
 const KEEP_ALIVE_RESERVE_MS = 1_000
 
-/** Opens a connection to an origin. */
 export type Connect = (
   origin: Pick<URL, 'protocol' | 'hostname' | 'host' | 'port'>,
   done: (...result: [error: null, socket: Socket] | [error: Error, socket: null]) => void,
@@ -33,7 +32,6 @@ export interface BackendPoolOptions extends PoolEvents {
   readonly origin: string
   /** The maximum number of open connections. */
   readonly size: number
-  /** How long a connection may be idle. */
   readonly keepAliveMs: number
 }
 
@@ -77,16 +75,14 @@ export class BackendPool {
   }
 
   /**
-   * The number of idle connections, plus the number of connections that are being opened or could be opened, minus the
-   * number of requests that wait for a connection. It may be negative.
+   * The number of connections that are idle, are being opened or could be opened, minus the number of queued requests.
+   * It may be negative.
    */
   get free(): number {
     return this.#options.size - this.#connections.size + this.#idle.length - this.#queue.length
   }
 
-  /**
-   * Sends the request, or queues it until a connection is free. If `handler.onSend` returns false, drops the request.
-   */
+  /** Sends the request, or queues it until a connection is free. */
   send(request: BackendRequest, handler: ResponseHandler): void {
     const idle = this.#queue.length === 0 ? this.#takeIdle() : undefined
     if (idle === undefined) {
@@ -96,19 +92,17 @@ export class BackendPool {
     else this.#release(idle)
   }
 
-  /** The number of requests that wait for a connection. */
   get queued(): number {
     return this.#queue.length
   }
 
-  /** Rejects the requests that wait for a connection, or only the first `max`. */
+  /** Rejects the queued requests, or only the first `max`. */
   rejectQueued(reason: Error, max = this.#queue.length): void {
     for (const { handler } of this.#queue.splice(0, max)) handler.onError(reason)
   }
 
   /**
-   * Closes the pool when its queued requests and its requests in progress have ended. No further request may
-   * be sent.
+   * Closes the pool when its queued requests and its requests in progress have ended. No further request may be sent.
    */
   close(): void {
     this.#isClosed = true
@@ -123,7 +117,6 @@ export class BackendPool {
     this.rejectQueued(new Error('the pool is closed'))
   }
 
-  /** Closes the connections that carry no request. The pool opens new ones if it needs them. */
   closeIdle(): void {
     for (const { connection } of this.#idle.splice(0))
       connection.abort(new Error('idle connections are closed'))
@@ -144,8 +137,7 @@ export class BackendPool {
       if (next?.handler.onSend(idle)) idle.send(next.request, next.handler)
       else this.#release(idle)
     }
-    // If a connection is still idle here, no request is queued. A closed pool gets no further requests, so it does not
-    // need its idle connections.
+    // If a connection is idle here, no request is queued, and a closed pool gets no further requests.
     if (this.#isClosed) this.closeIdle()
     if (this.#queue.length === 0 && this.free > 0) this.#options.onFree?.(this.#idle.length > 0)
     const toOpen = Math.min(
@@ -184,8 +176,8 @@ export class BackendPool {
   }
 
   /**
-   * Releases the connection in the next turn of the event loop. If the backend closes the connection after its
-   * response without announcing it, the pool detects this before another request is lost on the connection.
+   * Releases the connection in the next turn of the event loop. If the backend closes the connection after its response
+   * without announcing it, the pool detects this before another request is lost on the connection.
    */
   #releaseSoon(connection: BackendConnection): void {
     this.#toRelease.push(connection)
@@ -205,13 +197,11 @@ export class BackendPool {
 
   #checkDeadlines(): void {
     const now = performance.now()
-    // A timer for each request would take more CPU time than all other bookkeeping. The requests in progress are found
-    // through their connections. A `Set` of these requests would keep ended requests in memory: V8 sometimes replaces
-    // the hash table of a `Set`, and until the old table is collected, it keeps all tables that replaced it alive, with
-    // the requests in them.
+    // A timer for each request would take more CPU time than all other bookkeeping. A `Set` of the requests in progress
+    // would keep ended requests in memory: V8 sometimes replaces the hash table of a `Set`, and until the old table is
+    // collected, it keeps all tables that replaced it alive.
     for (const connection of this.#connections) connection.abortIfLate(now)
-    // Requests whose deadline has passed are aborted. These requests, and those that were aborted before, leave the
-    // queue.
+    // Requests that are late are aborted. These requests, and those that were aborted before, leave the queue.
     this.#queue = this.#queue.filter(({ handler }) => handler.abortIfLate(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {
       clearInterval(this.#checkTimer)

@@ -29,7 +29,7 @@ const DROPPED = new Set([...HOP_BY_HOP, ...NOT_FROM_BACKENDS])
  */
 const DROPPED_PREFIXES = ['x-ratelimit-', 'ratelimit', 'x-receivables-', 'access-control-']
 
-/** `headers` and the result contain the names, in lower case, and the values alternately. */
+/** In `headers` and the result, names in lower case and values alternate. */
 export function headersForClient(headers: readonly string[]): string[] {
   const hopByHop = connectionOptions(headers)
   const forwarded: string[] = []

@@ -1,6 +1,6 @@
 /**
- * One buffer that the connections of all pools (`pool.ts`) read into, one after another. Allocating a buffer for each
- * read, as streams do, costs more than the reading itself.
+ * One buffer that the connections of all pools (`pool.ts`) read into. Allocating a buffer for each read, as streams do,
+ * costs more than the reading itself.
  */
 import type { OnReadOpts, Socket } from 'node:net'
 
