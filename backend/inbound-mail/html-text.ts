@@ -1,8 +1,7 @@
-/** Converts the HTML of a mail into text. */
 import { decodeHTML } from 'entities'
 import { truncate } from '../validation/truncate.ts'
 
-/** The maximum number of converted characters. Without this limit, hostile markup could take long to strip. */
+/** The maximum number of converted characters, because hostile markup could take long to strip. */
 const HTML_CHARS_MAX = 10_000
 
 export function textOfHtml(html: string): string {
@@ -20,8 +19,8 @@ export function textOfHtml(html: string): string {
 }
 
 /**
- * Returns the markup without its comments, styles, scripts and title. Reads each tag only once. A regular expression
- * for a whole element would search all following markup for the end tag, once for each start tag.
+ * Removes comments, styles, scripts and titles in linear time. A regular expression for whole elements would search all
+ * following markup once for each start tag.
  */
 function withoutHiddenText(html: string): string {
   let rest = ''

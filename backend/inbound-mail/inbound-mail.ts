@@ -19,23 +19,23 @@ export interface InboundMail {
     | { readonly kind: 'unknown'; readonly isRelayed?: true }
   /** The ids of our mails (see `OUR_ID`), and the Message-IDs in `<>`, to which the mail refers. */
   readonly references: readonly string[]
-  /** The sender that the mail states. It is not verified. */
+  /** The sender that the mail states, unverified. */
   readonly sender: string | null
 }
 
-/** The failed delivery to one recipient, as a report describes it. */
+/** A failed delivery to one recipient. */
 export interface Failure {
   readonly bounce: Bounce
   /**
-   * The address to which the delivery failed. If our mail was forwarded, e.g. to the members of a mailing list, this is
-   * another address than the one to which it was sent. Undefined if the report does not contain an e-mail address.
+   * The address to which the delivery failed. If our mail was forwarded, e.g. by a mailing list, this is not the
+   * address to which we sent it. Undefined if the report contains no e-mail address.
    */
   readonly address: string | undefined
 }
 
 /**
- * How many lines of a mail are read. The parser blocks the process for a fifth of a second to read 20,000 lines.
- * Gateways forward only the first 256 KiB of a mail, which usually contain fewer than 5,000 lines.
+ * How many lines of a mail are read. The parser blocks the process for 0.2 s to read 20,000 lines. The 256 KiB of a
+ * mail that gateways forward usually contain fewer than 5,000.
  */
 const LINES_MAX = 5_000
 const REPORT_CHARS_MAX = 20_000
@@ -53,7 +53,7 @@ export async function readInboundMail(raw: Buffer): Promise<InboundMail> {
   return { content, references, sender }
 }
 
-/** Resolves to undefined if its parts are nested more deeply, or its headers are longer, than in any real mail. */
+/** Resolves to undefined if the parts of the mail are nested too deeply, or its headers are too long. */
 async function parse(raw: Buffer): Promise<Email | undefined> {
   try {
     return await new MailParser({
@@ -74,10 +74,9 @@ type TextVersions = Partial<Record<'plain' | 'html', readonly { readonly value: 
 /**
  * Converts HTML with `textOfHtml` instead of the function of postal-mime, which takes cubic time for some markup: a
  * link of 100,000 characters that is not closed would block the process for minutes. The types of the package omit the
- * members that are used here. If an update of the package renames them, tests fail.
+ * members used here; tests fail if an update renames them.
  */
 class MailParser extends PostalMime {
-  /** The texts of the mail in their order. */
   declare readonly textMap: ReadonlyMap<unknown, TextVersions>
   /** The `text` of the parsed mail. */
   declare readonly textContent: { plain?: string }
@@ -119,8 +118,7 @@ function contentOf(mail: Email): InboundMail['content'] {
 }
 
 /**
- * Two other types of reports have the same form as complaints: reports that a mail is not spam, and reports that a DKIM
- * or DMARC check has failed (RFC 6591).
+ * Reports that a mail is not spam, or that a DKIM or DMARC check failed (RFC 6591), have the same form as complaints.
  */
 function isComplaint(fields: ReadonlyMap<string, string>): boolean {
   const type = fields.get('feedback-type')
@@ -149,9 +147,8 @@ function readDeliveryStatus(report: string, notification: string): InboundMail['
 }
 
 /**
- * Returns the fields about each recipient: a report about a mail that was forwarded can contain several groups of them.
- * If there are fewer than two groups with an action, all fields are about the same recipient, even if empty lines
- * separate them.
+ * Returns the fields about each recipient: a report about a forwarded mail can contain several groups of fields. If
+ * fewer than two groups have an action, all fields are about one recipient, even if empty lines separate them.
  */
 function recipientsIn(report: string): ReadonlyMap<string, string>[] {
   const groups = report
@@ -202,7 +199,6 @@ function isVague(code: string | undefined): boolean {
   return code === undefined || /^[45]\.0\.0$/.test(code)
 }
 
-/** The headers that programs which do not follow RFC 3834 add to automatic replies. */
 const AUTO_REPLY_HEADER = /^x-(?:mail-)?auto(?:reply|respond(?:er)?)(?:-from)?$/
 
 /**
@@ -228,7 +224,7 @@ function isAutomatic({ headers, from }: Email): boolean {
   )
 }
 
-/** Shown in the message log and in the notice to the Admins if a reply has no text. */
+/** Replaces the text of a reply that has none. */
 const NO_TEXT =
   '[This reply has no text that can be shown. It may be encrypted, or consist of attachments only.]'
 
@@ -237,7 +233,6 @@ function textOf({ text = '' }: Email): string {
   return truncate(text.trim(), TEXT_CHARS_MAX).replaceAll('\0', '') || NO_TEXT
 }
 
-/** Returns the texts in a report that contain ids: the envelope id, and headers of the returned mail. */
 function reportedIds(mail: Email): string {
   const status = partOf(mail, ...DELIVERY_STATUS) ?? ''
   const returned = partOf(mail, ...RETURNED_MAIL) ?? ''
@@ -257,7 +252,7 @@ const REFERENCE = new RegExp(`${OUR_ID.source}|<[^<>\\s\\p{Cc}]{1,250}>`, 'gu')
 /** Ignores ids with control characters: no Message-ID has any, and PostgreSQL rejects a statement with a NUL. */
 function referencesIn(text: string): string[] {
   const ids = text.match(REFERENCE) ?? []
-  // The Message-ID of a mail that this service sent contains the id of the mail (see `OUR_ID`).
+  // Our Message-IDs contain the id of the mail (see `OUR_ID`).
   const withInnerIds = ids.flatMap((id) => [id, ...(OUR_ID.exec(id) ?? [])])
   return [...new Set(withInnerIds)].slice(0, REFERENCES_MAX)
 }
@@ -271,16 +266,13 @@ const RETURNED_MAIL = [
   'message/global-headers',
 ]
 
-/** Returns the first part that has one of the types. */
+/** Returns the text of the first part that has one of the types. */
 function partOf({ attachments }: Email, ...types: readonly string[]): string | undefined {
   const content = attachments.find(({ mimeType }) => types.includes(mimeType))?.content
   return typeof content === 'string' ? content.slice(0, REPORT_CHARS_MAX) : undefined
 }
 
-/**
- * Returns the fields of a report, of a part of it, or of the head of a returned mail. If a name occurs several times,
- * the first field applies.
- */
+/** Returns the fields by lower-case name. If a name occurs several times, the first field applies. */
 function fieldsIn(report: string): ReadonlyMap<string, string> {
   const fields = new Map<string, string>()
   for (const line of report.replace(/\r?\n[ \t]+/g, ' ').split(/\r?\n/)) {

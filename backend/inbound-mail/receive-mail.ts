@@ -35,7 +35,7 @@ export async function receiveMail(
   const { kind } = mail.content
   const message = await findMessage(tx, mail.references)
   if (message === undefined) {
-    // The mail is not stored. It may be the bounce of a notice to a user, which is not a message to a customer.
+    // The mail is not stored. It may be the bounce of a notice, which is not a message to a customer.
     await applyToNotice(tx, mail, now)
     return { kind, messageId: null }
   }
@@ -60,7 +60,6 @@ export async function receiveMail(
   return { kind, messageId: message.id }
 }
 
-/** Does nothing unless the mail is a bounce that refers to the mail of a notice. */
 async function applyToNotice(tx: Transaction, mail: InboundMail, now: Date): Promise<void> {
   const { content, references } = mail
   const id = references.find((reference) => reference.startsWith('mlo_'))
@@ -113,10 +112,10 @@ async function applyToMessage(
 
 /**
  * Whether the account's own people sent the mail, which is then not a customer's reply. If the account has an address
- * for replies, its people answer customers from this address or from their own, and this service receives their answer
- * if they reply to all recipients. Without an address for replies, a mail from a user of the account counts as a
- * customer's reply. A mail from the recipient of the message always counts as a customer's reply, because an Admin may
- * try out reminders with a customer that has the Admin's address.
+ * for replies, its people answer customers from this address or their own. The service receives these answers too if
+ * they are sent to all recipients. Without such an address, every mail counts as a customer's reply. A mail from the
+ * recipient of the message always does, because an Admin may try out reminders with a customer that has the Admin's
+ * address.
  */
 async function isFromAccount(
   reader: Reader,
@@ -143,9 +142,8 @@ async function isFromAccount(
 }
 
 /**
- * Returns undefined if the mail reached the recipient's server, and failed only at an address to which this server has
- * forwarded it, e.g. because the recipient is a mailing list with a former employee. A report without a readable
- * address is taken for one about the recipient.
+ * Returns undefined if the mail failed only at addresses to which the recipient's server has forwarded it, e.g. because
+ * the recipient is a mailing list. A report without a readable address is taken for one about the recipient.
  */
 function bounceOfRecipient(
   { recipient }: MessageRow,
@@ -157,7 +155,6 @@ function bounceOfRecipient(
 
 function bounceChangesMessage({ status }: MessageRow, { type }: Bounce): boolean {
   if (status === 'sending' || status === 'sent' || status === 'delivered') return true
-  // If the message awaits a retry or has failed, only a hard bounce changes it.
   return type === 'hard' && (status === 'queued' || status === 'failed')
 }
 
@@ -178,9 +175,9 @@ async function markDelivered(tx: Transaction, message: MessageRow, now: Date): P
 }
 
 /**
- * If the message waits to be sent again, because the outcome of its hand-over is unknown, marks it as sent: a report
- * about it proves that the mail server had accepted it. After a soft bounce, the message is not marked, because it must
- * be sent again.
+ * Marks the message as sent if it waits for a retry because the outcome of its hand-over is unknown: the report proves
+ * that the mail server had accepted the message. After a soft bounce, the message must be sent again, so it is not
+ * marked.
  */
 async function markSentIfUnknown(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
   if (message.status !== 'queued' || message.soft_bounces > 0) return
@@ -203,8 +200,8 @@ async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date
 }
 
 /**
- * Returns the message with one of these ids, which are our own ids or those that the mail server gave to messages. A
- * mail in a thread may refer to several messages. The result is then the latest of them.
+ * Returns the latest message with one of these ids, which are our own or were given by the mail server. A mail in a
+ * thread may refer to several messages.
  */
 async function findMessage(reader: Reader, references: readonly string[]) {
   if (references.length === 0) return undefined

@@ -13,7 +13,6 @@ import { recordTransitions } from '../messages/transitions.ts'
 export interface Reply {
   /** The debtor, which the caller has locked. */
   readonly debtor: DebtorRow
-  /** The message to which the customer replied. */
   readonly repliedTo: MessageRow
   readonly subject: string
   readonly text: string
@@ -26,9 +25,9 @@ export async function recordReply(tx: Transaction, reply: Reply, now: Date): Pro
 }
 
 /**
- * Pauses all reminders to the debtor until a person resumes them, because a person should read the reply first.
- * Replaces a pause that could end without a decision about the reply: a pause with an end date, or the pause after a
- * bounce, which ends when an Admin or an operator confirms that the address works.
+ * A person should read the reply before the debtor gets another reminder. Replaces a pause that could end without a
+ * decision about the reply: a pause with an end date, or the pause after a bounce, which ends when the address is
+ * confirmed.
  */
 async function pauseChasing(tx: Transaction, debtor: DebtorRow, now: Date): Promise<void> {
   const { chasing_status: status, chasing_until: until } = debtor
@@ -42,7 +41,6 @@ async function pauseChasing(tx: Transaction, debtor: DebtorRow, now: Date): Prom
   await changeDebtor(tx, debtor, pause, now)
 }
 
-/** Adds the reply to the message log, with the invoices of the message to which the customer replied. */
 async function logReply(
   tx: Transaction,
   { repliedTo, subject, text }: Reply,
@@ -80,7 +78,7 @@ async function logReply(
   return row
 }
 
-/** Notifies the Admins, unless the account has its own address for replies, where its staff read them. */
+/** If the account has its own address for replies, its staff read them there, and no notice is sent. */
 async function notifyAdmins(tx: Transaction, { account_id: accountId, id }: MessageRow, now: Date) {
   const account = await tx
     .selectFrom('accounts')
@@ -91,7 +89,6 @@ async function notifyAdmins(tx: Transaction, { account_id: accountId, id }: Mess
   await recordNotice(tx, { accountId, kind: 'message.received', subjectId: id, detail: {} }, now)
 }
 
-/** The values of the columns that only outbound messages use. */
 const NO_OUTBOUND_VALUES = {
   stage: null,
   suppression_reason: null,

@@ -22,10 +22,7 @@ export function inboundMailRoutes(deps: InboundMailDeps): ServerRoute[] {
   return [inboundRoute(deps), UNKNOWN_ROUTE]
 }
 
-/**
- * Responds to the paths below `/mail` that no route handles, because hapi's own 404 would not be a problem document of
- * this service.
- */
+/** Without this route, unknown paths below `/mail` would get hapi's own 404, which is not a problem document. */
 const UNKNOWN_ROUTE: ServerRoute = {
   method: '*',
   path: '/mail/{path*}',

@@ -1,4 +1,3 @@
-/** Parses and masks e-mail addresses, makes texts safe for headers, and recognizes addresses in reserved domains. */
 import { parseEmail } from '../validation/contact.ts'
 
 export interface NamedAddress {

@@ -1,6 +1,5 @@
 /**
- * Creates the services for mail: the mailer, unsubscribe links, codes in links that are mailed to users, and the worker
- * that sends notices, which are mails to users.
+ * Creates the mailer, unsubscribe links, codes for mailed links, and the worker that sends notices (mails to users).
  */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Worker } from '../background/worker.ts'
@@ -15,17 +14,16 @@ import { createUnsubscribeLinks, type UnsubscribeLinks } from './unsubscribe-lin
 
 export interface MailServicesOptions {
   readonly database: Database
-  /** If it is undefined, mail is written to files. */
+  /** If it is undefined, mail is written to files in `directory`. */
   readonly server: SmtpAddress | undefined
   readonly mailFrom: NamedAddress
-  /** The directory for mail that is written to files. */
   readonly directory: string
   /** The secrets with which the mail server may post received mail; undefined if inbound mail is off. */
   readonly inboundSecrets: readonly string[] | undefined
   readonly baseUrl: string
-  /** The keys for unsubscribe links, of 32 bytes each. The first key encrypts new links. */
+  /** 32 bytes each. The first key encrypts new links. */
   readonly unsubscribeLinkKeys: readonly Buffer[]
-  /** The keys for codes in links that are mailed to users, of 32 bytes each. The first key generates new codes. */
+  /** 32 bytes each. The first key generates new codes. */
   readonly mailedCodeKeys: readonly Buffer[]
   /** Whether `REHEARSAL` is on: then no notices are sent, and Admins must pass on invitation links themselves. */
   readonly isRehearsal?: boolean
@@ -40,16 +38,14 @@ export interface MailServicesOptions {
  */
 export type NoticeRoute = 'sent' | 'file' | 'dropped' | 'waiting'
 
-/** The services that routes and workers use. */
 export interface MailServices {
   readonly mailer: Mailer
   readonly unsubscribeLinks: UnsubscribeLinks
   readonly inboundSecrets: readonly string[] | undefined
   /** The codes for mailed invitations; undefined if Admins must pass on invitation links themselves. */
   readonly invitationCodes: MailedCodes | undefined
-  /** Creates and checks the codes in links that are mailed to users. */
   readonly mailedCodes: MailedCodes
-  /** Returns what would happen to a notice to this address. */
+  /** Returns what happens to a notice to this address. */
   noticeRouteOf(address: string): NoticeRoute
   /** Returns why the last hand-over was abandoned; undefined if it was not abandoned. */
   lastError(): string | undefined
@@ -71,7 +67,6 @@ export function createMailServices(options: MailServicesOptions): MailServices {
   let lastError: string | undefined
   const mailer = createMailer({
     ...options,
-    // Reports of successful delivery arrive as inbound mail.
     wantsSuccessReports: inboundSecrets !== undefined,
     onHandOver(result) {
       lastError = result.outcome === 'abandoned' ? maskAddresses(result.detail) : undefined

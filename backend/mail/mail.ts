@@ -1,8 +1,5 @@
-/** An e-mail, the mailer's interface, and the results of a hand-over. */
-
 import type { Logo } from '../accounts/logo.ts'
 
-/** A mail that is ready to be handed over. */
 export interface Mail {
   /**
    * The result of `Mailer.messageIdOf`, e.g. `<msg_…@host>`. It is the same for every attempt, so that mail servers
@@ -11,7 +8,7 @@ export interface Mail {
   readonly messageId: string
   /** A single address. */
   readonly to: string
-  /** The sender's name, e.g. the name of the creditor. The sender's address is always the one in `MAIL_FROM`. */
+  /** The sender's name, e.g. the creditor's. The sender's address is always the one in `MAIL_FROM`. */
   readonly fromName: string
   /** An address to which replies are sent in addition to `MAIL_FROM`. */
   readonly replyTo?: string | undefined
@@ -31,12 +28,10 @@ export interface Mail {
  * - `refused`: the server rejected the recipient or the message. Or nothing was sent to the server, because the mailer
  *   rejected the address or the outbox found the notice obsolete (see `code`). If `type` is `hard`, the rejection is
  *   permanent.
- * - `abandoned`: the server did not accept the mail, or nothing was sent to the server, for a reason that does not show
- *   whether the recipient's address is valid (not started in time, process stopping, server unavailable, login or
- *   sender rejected). The mail may be handed over again. If `isDenied` is set, the server does not relay mail to this
- *   recipient, but may relay mail to others.
- * - `unknown`: the transfer of the mail began, but the server's final reply did not arrive: the connection failed, or
- *   there was no reply in time. The mail may have arrived. A retry has the same Message-ID.
+ * - `abandoned`: the mail was not sent, or not accepted, for a reason that says nothing about the recipient's address
+ *   (not started in time, process stopping, server unavailable, login or sender rejected). The mail may be handed over
+ *   again. If `isDenied` is set, the server does not relay mail to this recipient, but may relay mail to others.
+ * - `unknown`: the transfer of the mail began, but the server's final reply did not arrive. The mail may have arrived.
  */
 export type HandOverResult =
   | {
@@ -49,8 +44,8 @@ export type HandOverResult =
       readonly type: 'hard' | 'soft'
       /**
        * The enhanced status code (RFC 3463), e.g. `5.1.1`, or the reply code if the server sent no enhanced code.
-       * `reserved_domain` if the mailer itself rejected the address; `outdated` if the outbox did not hand over a
-       * notice, because it had become obsolete.
+       * `reserved_domain` if the mailer itself rejected the address; `outdated` if the outbox found the notice
+       * obsolete.
        */
       readonly code: string
       readonly detail: string
@@ -71,8 +66,8 @@ export interface Mailer {
 }
 
 /**
- * The longest time from `startBefore` to the end of a hand-over. A worker's lease on a mail must end later than the
- * hand-over, because another worker would otherwise send the mail too. RFC 5321 allows the server ten minutes for its
- * final reply, but servers rarely need more than one minute. If a server needs longer, the mail may be sent twice.
+ * The longest time from `startBefore` to the end of a hand-over. A worker's lease on a mail must end later, or another
+ * worker would send the mail too. RFC 5321 allows the server ten minutes for its final reply, but servers rarely need
+ * more than one. If a server needs longer, the mail may be sent twice.
  */
 export const HAND_OVER_MS_MAX = 60_000

@@ -23,17 +23,13 @@ import { toShortLine } from './status-codes.ts'
 import { LOGO_CID } from './wording/mail-body.ts'
 
 export interface MailerOptions {
-  /** If it is undefined, mail is written to files. */
   readonly server: SmtpAddress | undefined
   readonly mailFrom: NamedAddress
-  /** The directory for mail that is written to files. It is created together with the first file. */
+  /** The directory for mail that is written to files. The first file creates it. */
   readonly directory: string
-  /** Whether to request reports of successful delivery. They arrive as mail, so the service must receive mail. */
+  /** Whether to request reports of successful delivery, which arrive as inbound mail. */
   readonly wantsSuccessReports: boolean
-  /**
-   * The maximum time from `startBefore`, which is passed to `send`, until the final reply of the server. The default is
-   * `HAND_OVER_MS_MAX`.
-   */
+  /** The maximum time from `startBefore` to the server's final reply. The default is `HAND_OVER_MS_MAX`. */
   readonly replyMsMax?: number
   /** Called with the result of each `send`, even if nothing was handed over. */
   readonly onHandOver?: (result: HandOverResult) => void
@@ -71,8 +67,7 @@ export function createMailer(options: MailerOptions): Mailer {
     }
     const { signal } = stopping
     const replyMsMax = options.replyMsMax ?? HAND_OVER_MS_MAX
-    // Some relays, such as Google's, require that a client greets them with a domain name, which the host name of a
-    // container is not.
+    // Some relays, such as Google's, require a domain name, which the host name of a container is not.
     const clientName = hostOf(mailFrom.address)
     return handOver(server, { clientName, envelope, raw, startWithinMs, replyMsMax, signal })
   }

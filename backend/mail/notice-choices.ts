@@ -11,10 +11,7 @@ export const OPTIONAL_NOTICES = [
   'message.received',
 ] as const satisfies readonly NoticeKind[]
 
-/**
- * Notices that no Admin can turn off. They are sent to all Admins except the one who caused the notice. The owner of a
- * removed second factor gets `user.second_factor_removed` instead.
- */
+/** Notices to Admins that no Admin can turn off. */
 export const SECURITY_NOTICES = [
   'payment_details.changed',
   'second_factor.removed',

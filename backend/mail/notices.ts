@@ -1,6 +1,6 @@
 /**
- * Notices are mails to users and invited people, e.g. about a disabled webhook endpoint. A notice is recorded in the
- * transaction of the change that it reports. Its recipients are determined later, when it is dispatched.
+ * Notices are mails to users and invited people. A notice is recorded in the transaction of the change that it reports.
+ * Its recipients are determined later, when it is dispatched.
  */
 
 import { createId } from '../../shared/contract/id.ts'
@@ -11,7 +11,10 @@ import type { Language } from './wording/languages.ts'
 import type { Stage } from './wording/reminder-words/words.ts'
 import type { Wording } from './wording/wording.ts'
 
-/** The kinds of notices, with the members of their `detail`. Admins can turn off some kinds (`notice-choices.ts`). */
+/**
+ * The kinds of notices, with the members of their `detail`. Admins can turn off some kinds (`notice-choices.ts`). Kinds
+ * that begin with `user.` are sent to the user, and their `subject_id` is the user unless stated otherwise.
+ */
 export interface NoticeDetails {
   /** Sent to the Admins. `subject_id` is the endpoint. */
   readonly 'webhook_endpoint.disabled': {
@@ -47,22 +50,21 @@ export interface NoticeDetails {
   }
   /**
    * Sent when the last second factor of a login was removed, to all Admins except the owner of the login and the Admin
-   * who removed the factor. `subject_id` is the owner. For the owner, there is `user.second_factor_removed`.
+   * who removed the factor. `subject_id` is the owner. The owner gets `user.second_factor_removed`.
    */
   readonly 'second_factor.removed': { readonly email: string; readonly by: NoticeActor }
   /** Sent to a user for whom a link to reset the password was requested. `subject_id` is the password reset. */
   readonly 'user.password_reset': { readonly email: string }
-  /** Sent to the user. `subject_id` is the user, or the password reset that changed the password. */
+  /** `subject_id` is the user, or the password reset that changed the password. */
   readonly 'user.password_changed': {
     readonly email: string
     /** Whether the old password was entered in Settings. Absent if a mailed link was used. */
     readonly in_settings?: true
   }
-  /** Sent to the user. `subject_id` is the user. */
   readonly 'user.second_factor_added': SecondFactorDetail
-  /** Sent to the user, even if the login has another second factor. `subject_id` is the user. */
+  /** Sent even if the login has another second factor. */
   readonly 'user.second_factor_removed': SecondFactorDetail
-  /** Sent to a user after a login in an unknown browser. `subject_id` is the user. */
+  /** Sent after a login in an unknown browser. */
   readonly 'user.unknown_browser': {
     readonly email: string
     /** E.g. `Firefox on Windows`. */
@@ -72,13 +74,13 @@ export interface NoticeDetails {
     /** Whether the user gets no more of these notices for now, because this one reaches the maximum for 24 hours. */
     readonly is_last: boolean
   }
-  /** Sent to a user after several wrong codes that followed the right password. `subject_id` is the user. */
+  /** Sent after several wrong codes that followed the right password. */
   readonly 'user.wrong_codes': {
     readonly email: string
     /** The IP address of the client that sent the last wrong code. */
     readonly address: string | null
   }
-  /** A reminder as a customer would receive it, sent to the user who requested it. `subject_id` is the user. */
+  /** A reminder as a customer would receive it, sent to the user who requested it. */
   readonly 'user.test_reminder': {
     readonly email: string
     readonly stage: Stage
@@ -113,7 +115,6 @@ export function noticeActorOf({ actor: { type, id, label } }: ActionContext): No
 
 export type NoticeKind = keyof NoticeDetails
 
-/** A notice of any kind. */
 export type Notice = {
   readonly [K in NoticeKind]: { readonly kind: K; readonly detail: NoticeDetails[K] }
 }[NoticeKind]
@@ -183,7 +184,7 @@ export async function dispatchNotice(tx: Transaction, notice: NoticeRow, now: Da
   const at = now.toISOString()
   const { numUpdatedRows } = await tx
     .updateTable('notices')
-    // This is the time of the dispatch; the mails are sent later.
+    // The time of the dispatch: the mails are sent later.
     .set({ mailed_at: at })
     .where('id', '=', notice.id)
     .where('mailed_at', 'is', null)
@@ -228,7 +229,6 @@ async function recipientsOf(reader: Reader, row: NoticeRow): Promise<string[]> {
     )
     .execute()
   const actorId = 'by' in notice.detail ? notice.detail.by.id : null
-  // The owner of the second factor receives another notice, `user.second_factor_removed`.
   const ownerId = notice.kind === 'second_factor.removed' ? row.subject_id : null
   return admins.filter(({ id }) => id !== actorId && id !== ownerId).map(({ email }) => email)
 }
@@ -240,7 +240,6 @@ function isPersonal(notice: Notice): notice is PersonalNotice {
   return notice.kind.startsWith('user.')
 }
 
-/** Reads a notice that `recordNotice` stored. */
 export function readNotice({ kind, detail }: NoticeRow): Notice {
   return { kind, detail: JSON.parse(detail) } as Notice
 }

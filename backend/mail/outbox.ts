@@ -1,7 +1,7 @@
 /**
  * The worker that sends notices. It dispatches each new notice, i.e. queues one mail (a row of `mail_outbox`) for each
- * recipient, and sends the queued mails. A recipient may receive a notice more than once, if the outcome of a hand-over
- * is unknown, or the process is killed before it has recorded the outcome. Any number of backends may run the worker.
+ * recipient, and sends the queued mails. A recipient may receive a notice twice or more, if the outcome of a hand-over
+ * is unknown or was not recorded. Any number of backends may run the worker.
  */
 import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
@@ -23,17 +23,14 @@ const OUTBOX_LEASES = leasesOf({
   workMsMax: HAND_OVER_MS_MAX,
 })
 
-/**
- * Minutes until each retry. If the last retry fails, about three days after the first attempt, the mail is dropped and
- * its recipient does not receive the notice.
- */
+/** Minutes until each retry. If the last retry fails, about three days after the first attempt, the mail is dropped. */
 const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
 
 export type NoticeDelivery = Pick<MailOutboxRow, 'status' | 'last_error'>
 
 /**
- * Returns a map from the id of each subject, such as an invitation, to the state of the mail about this subject that
- * was queued last. A subject without a mail is absent.
+ * Returns the state of the last mail about each subject, such as an invitation, by the subject's id. A subject without
+ * a mail is absent.
  */
 export async function readDeliveries(
   reader: Reader,
@@ -151,7 +148,7 @@ async function composeAndHandOver(
     .executeTakeFirst()
   const body = notice && (await writeNotice(database.read, deps, notice))
   if (body === undefined) {
-    // The mail is handled like one that the mail server has permanently refused, so that it is not retried.
+    // A permanent refusal is not retried.
     const detail = 'the notice is obsolete'
     return { outcome: 'refused', type: 'hard', code: 'outdated', detail }
   }

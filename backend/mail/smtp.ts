@@ -12,7 +12,6 @@ import { failureCauseOf, parseReply, type Reply, toShortLine } from './status-co
 /** How long a draining process waits for the final reply. By default, the whole drain takes at most 10 s. */
 const DRAINED_REPLY_MS_MAX = 3000
 
-/** How long `QUIT` may take. */
 const QUIT_MS_MAX = 2000
 
 export interface HandOverOptions {
@@ -26,8 +25,8 @@ export interface HandOverOptions {
   /** How long the server may take for its final reply, counted from the end of `startWithinMs`. */
   readonly replyMsMax: number
   /**
-   * When this signal aborts, the hand-over is abandoned if the transfer of the text has not started. If it has started,
-   * the wait for the final reply is shortened.
+   * When it aborts, the hand-over is abandoned or, if the transfer of the text has started, waits less long for the
+   * final reply.
    */
   readonly signal: AbortSignal
 }
@@ -145,7 +144,6 @@ function resultOf(
   // A rejected greeting, login or sender says nothing about the recipient.
   const phase = command === 'RCPT TO' ? 'recipient' : command === 'DATA' ? 'text' : undefined
   const cause = phase === undefined ? 'general' : failureCauseOf(reply, phase)
-  // The server does not relay mail to this recipient, but may relay mail to others.
   if (cause === 'denied') return { ...abandoned(reply.text), isDenied: true }
   // With `requireTLS`, nodemailer sends STARTTLS even if the server does not offer it. The reply of such a server does
   // not say what is wrong.
@@ -153,9 +151,7 @@ function resultOf(
   return cause === 'general' ? abandoned(reply.text) : refused(cause, reply)
 }
 
-/**
- * The result of a hand-over that may no longer start, because the process is stopping or the time to start has passed.
- */
+/** The result of a hand-over that may no longer start. */
 export function notStarted(stopping: AbortSignal): HandOverResult {
   return abandoned(
     stopping.aborted ? 'the process is stopping' : 'the hand-over did not start in time',

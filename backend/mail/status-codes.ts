@@ -53,7 +53,7 @@ export function failureCauseOf(reply: Reply, phase: 'recipient' | 'text'): Failu
   if (phase === 'recipient' && isDenied) return 'denied'
   if (status < 500) return 'soft'
   if (hasReason) {
-    // In a reply to RCPT TO, a policy code (7.x) concerns the sender, which is us. For example, relaying is denied.
+    // In a reply to RCPT TO, a policy code (7.x) concerns us as the sender. For example, relaying is denied.
     return phase === 'recipient' && subjectAndDetail.startsWith('7.')
       ? 'denied'
       : // The reply code begins with 5, so the class is 5, even if the enhanced code begins with another number.

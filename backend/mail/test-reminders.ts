@@ -1,7 +1,4 @@
-/**
- * Records a test mail, which shows a user a reminder as a customer would receive it. The test mail is a notice (a mail
- * to a user, see `notices.ts`), and is sent after the commit.
- */
+/** A test mail is a notice that shows a user a reminder as a customer would receive it. */
 import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
@@ -9,13 +6,11 @@ import type { Transaction, UserRow } from '../database/tables.ts'
 import { recordNotice } from './notices.ts'
 import type { Sample } from './wording/sample-reminder.ts'
 
-/** The number of test mails that a person may send in an hour. */
+/** How many test mails a user may send within `WINDOW_MS`. */
 const TEST_MAILS_MAX = 10
 const WINDOW_MS = 3_600_000
 
-/**
- * Throws `too_many_test_mails` after `TEST_MAILS_MAX` test mails in an hour. The caller must have checked the wording.
- */
+/** Throws `too_many_test_mails`. The caller must have checked the wording. */
 export async function recordTestMail(
   tx: Transaction,
   { id: userId, account_id: accountId, email }: Pick<UserRow, 'id' | 'account_id' | 'email'>,

@@ -26,7 +26,7 @@ const TAG_BYTES = 16
 /** Much longer than any token with an id and the longest address. */
 const TOKEN_CHARS_MAX = 600
 
-/** `keys` have 32 bytes each. The first key encrypts new links; all keys can decrypt links. */
+/** `keys` have 32 bytes each. */
 export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[]): UnsubscribeLinks {
   const [encryptionKey] = keys
   assert(encryptionKey !== undefined, 'There is no key to encrypt with')

@@ -1,8 +1,3 @@
-/**
- * Detects when all reminders of an account become blocked or unblocked, no matter which process made the change. Also
- * schedules planning of all debtors of an account, in batches.
- */
-
 import { isReadOnly } from '../accounts/accounts.ts'
 import { announce } from '../database/announcements.ts'
 import type { Database, Transaction } from '../database/database.ts'
@@ -14,9 +9,9 @@ import { type ChasingAccount, readChasingAccounts } from './planning/planning-da
 const ROWS_MAX = 500
 
 /**
- * Detects accounts in which all reminders were blocked or unblocked; with `accountId`, checks only this account. After
- * a block, waiting messages become due now, so that the send check suppresses them immediately. After an unblock, all
- * debtors are planned again.
+ * Detects accounts in which all reminders were blocked or unblocked, no matter by which process; with `accountId`,
+ * checks only this account. After a block, waiting messages become due now, so that the send check suppresses them
+ * immediately. After an unblock, all debtors are planned again.
  */
 export async function recordAccountBlocks(
   database: Database,
@@ -77,17 +72,16 @@ async function recordBlock(
 }
 
 /**
- * Marks the account, so that the next planning run plans all of its debtors. Must be called when the hours in which
- * they may receive reminders have changed, e.g. because the account has another time zone.
+ * The next planning run then plans all debtors of the account. Must be called when their send windows have changed,
+ * e.g. because the account has another time zone.
  */
 export async function requestPlanning(tx: Transaction, accountId: string): Promise<void> {
   await changeSettingsRow(tx, accountId, PLAN_ALL)
 }
 
 /**
- * With this change of an account's settings row, all debtors of the account are planned again (see
- * `scheduleDebtorsOfChangedAccounts`). `replan_after` is the id of the last debtor that was marked for planning, and
- * the empty id precedes the ids of all debtors.
+ * With this change of an account's settings row, `scheduleDebtorsOfChangedAccounts` schedules planning of all debtors
+ * of the account. `replan_after` is the id of the last debtor that it has scheduled; the empty id precedes all ids.
  */
 const PLAN_ALL = { replan_after: '' } as const
 
@@ -104,10 +98,7 @@ async function changeSettingsRow(
     .execute()
 }
 
-/**
- * Schedules planning of all debtors of the accounts in which `replan_after` is set. It is set when a block has ended,
- * or when the time zone or the chasing settings of the account have changed.
- */
+/** Schedules planning of all debtors of the accounts in which `replan_after` is set. */
 export async function scheduleDebtorsOfChangedAccounts(
   database: Database,
   now: Date,
@@ -125,7 +116,7 @@ export async function scheduleDebtorsOfChangedAccounts(
   }
 }
 
-/** Schedules planning of the next batch of debtors. Returns whether there may be more debtors. */
+/** Returns whether there may be more debtors. */
 async function scheduleBatch(tx: Transaction, accountId: string, now: Date): Promise<boolean> {
   const settings = await tx
     .selectFrom('chasing_settings')

@@ -1,9 +1,8 @@
 /**
  * Firm and final reminders are sent only after a person has approved them. An approval is bound to the text, logo,
  * recipient, stage, invoices and amounts that the person saw: later changes of the wording or the logo do not apply to
- * an approved message. If less is due than the person saw, a safety rail blocks the message. If an amount has risen, or
- * the recipient, a due date or the payment details have changed, the send check cancels the message, and the reminder
- * is planned again.
+ * an approved message. If an amount, the recipient, a due date or the payment details have changed, the message is not
+ * sent.
  */
 
 import { createHash } from 'node:crypto'
@@ -24,7 +23,6 @@ import { amountDemanded, type Facts, readFacts } from './planning/facts.ts'
 export interface PendingApproval {
   readonly message: MessageRow
   readonly debtorName: string
-  /** The HTML part of the mail. */
   readonly html: string
   /** The sender's name with which the text was written; null stands for the account's name. */
   readonly senderName: string | null
@@ -37,15 +35,15 @@ export interface PendingApproval {
 
 /**
  * `seenDigest` is the `contentDigest` of the content that the person saw. Without it, e.g. in the CLI, the decision
- * applies to the current content, whatever the person saw.
+ * applies to the current content.
  */
 export type Decision =
   | { readonly approve: true; readonly seenDigest?: string | undefined }
   | { readonly approve: false; readonly reason: string; readonly seenDigest?: string | undefined }
 
 /**
- * Returns the next messages that await approval, oldest first. A message is included as soon as its text is written,
- * which is shortly after the planning. By default, returns as many messages as the CLI lists.
+ * Returns the next messages that await approval and have a text, oldest first. By default, returns as many as the CLI
+ * lists.
  */
 export async function listPendingApprovals(
   reader: Reader,
@@ -79,7 +77,7 @@ export async function findPendingApproval(
   return row && pendingApprovalOf(row)
 }
 
-/** Returns the statuses that the message has had, with the times and reasons, oldest first. */
+/** Returns the transitions of the message, oldest first. */
 export async function readStatusHistory(
   reader: Reader,
   accountId: string,
@@ -272,7 +270,7 @@ async function undecidableProblem(
   id: string,
 ): Promise<Problem> {
   const message = await findMessage(tx, accountId, id)
-  // `findPendingApproval` finds each message that awaits approval, except one without a text.
+  // Such a message has no text yet: `findPendingApproval` finds all others that await approval.
   if (message?.status === 'awaiting_approval') {
     return new Problem(
       'approval_outdated',

@@ -1,7 +1,3 @@
-/**
- * Reads and changes the chasing settings of an account (ladder, holidays, and the due date from which invoices are
- * chased) and the ladder of a single debtor.
- */
 import { lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { isCalendarDate } from '../calendar/calendar.ts'
@@ -59,10 +55,10 @@ export function settingsOf(
 }
 
 /**
- * Changes settings. The new values apply to reminders that are planned later. Planned messages keep their stages, but
- * are postponed if they would be sent on a holiday, sent earlier if a holiday is removed, and cancelled if one of their
- * invoices fell due before `chaseFrom`. Throws `not_found`, and `validation_failed` with pointers `/ladder/…`,
- * `/holidays`, `/holidays/…` and `/chase_from`.
+ * The new values apply to reminders that are planned later. Planned messages keep their stages, but are postponed if
+ * they would be sent on a holiday, sent earlier if a holiday is removed, and cancelled if one of their invoices fell
+ * due before `chaseFrom`. Throws `not_found`, and `validation_failed` with pointers `/ladder/…`, `/holidays`,
+ * `/holidays/…` and `/chase_from`.
  */
 export async function changeChasingSettings(
   tx: Transaction,
@@ -84,19 +80,16 @@ export async function changeChasingSettings(
     // precedes the ids of all debtors.
     replan_after: '',
   }
-  // In a new row, `blocked_by` is null until `recordAccountBlocks` finds that the reminders of the whole account are
-  // blocked. An existing row keeps its `blocked_by`.
+  // An existing row keeps its `blocked_by`. In a new row, `recordAccountBlocks` sets it if all reminders are blocked.
   await tx
     .insertInto('chasing_settings')
     .values({ account_id: accountId, blocked_by: null, ...row })
     .onConflict((conflict) => conflict.column('account_id').doUpdateSet(row))
     .execute()
-  // The send check cancels messages about invoices that the new `chaseFrom` excludes. Messages that await approval are
-  // checked immediately, so that no person approves them in vain. Other messages are checked when they are due.
+  // Messages that await approval are checked immediately, so that no person approves a message that will be cancelled.
   if (settings.chaseFrom !== before.chaseFrom)
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
-  // The send check of messages that are ready to send runs immediately, and schedules them according to the new
-  // holidays.
+  // The send check of messages that are ready to send runs immediately, and applies the new holidays.
   if (`${settings.holidays}` !== `${before.holidays}`)
     await rescheduleMessagesReadyToSend(tx, accountId, actionContext.now)
   await recordAudit(tx, actionContext, {

@@ -20,7 +20,7 @@ import { recordEvent } from '../events/events.ts'
 export const INSTALLATION = 'installation'
 
 export interface KillSwitch {
-  /** Whose reminders the switch stops. For an account, the column `scope` contains the account's id instead. */
+  /** Whose reminders the switch stops. */
   readonly scope: 'account' | 'installation'
   /** Null for the installation's switch. */
   readonly accountId: string | null
@@ -34,12 +34,11 @@ export interface KillSwitch {
   readonly activationCount: number
 }
 
-/** A reason is required to activate a switch and optional to release it. The audit log shows the reason. */
+/** The audit log shows the reason. */
 export type KillSwitchChange =
   | { readonly on: true; readonly reason: string }
   | { readonly on: false; readonly reason?: string | undefined }
 
-/** Returns the installation's switch, then the account's. */
 export async function readKillSwitches(
   reader: Reader,
   accountId: string,
@@ -52,7 +51,7 @@ export async function readKillSwitches(
   return switchesOf(rows, accountId)
 }
 
-/** Returns the installation's switch, then the account's. `rows` may include the switches of other accounts. */
+/** `rows` may include the switches of other accounts. */
 export function switchesOf(
   rows: readonly KillSwitchRow[],
   accountId: string,

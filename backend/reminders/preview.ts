@@ -27,7 +27,7 @@ export interface PreviewedMessage {
   readonly at: string
   readonly debtorId: string
   readonly debtorName: string
-  /** The recipient's full address, not masked. */
+  /** The full address, not masked. */
   readonly recipient: string | null
   /** Null for a courtesy. */
   readonly stage: ReminderStage | null
@@ -42,9 +42,8 @@ export interface PreviewedMessage {
   }[]
   readonly requiresApproval: boolean
   /**
-   * The refusal of a safety rail that would block the message; null if no safety rail would. For a stored message,
-   * only the safety rails that would block every message to the debtor are applied. For sample data, the reason is
-   * `demo` only if no other safety rail would block the message.
+   * Null if no safety rail would block the message. For a stored message, only the safety rails that would block every
+   * message to the debtor are applied. For sample data, the reason is `demo` only if no other reason applies.
    */
   readonly refusal: Refusal | null
   /** The stored message; null if the message is not planned yet. */
@@ -59,7 +58,7 @@ const STEPS_MAX = 400
 
 /**
  * After planning this many invoices, which takes some milliseconds, the prediction pauses, so that the process responds
- * to other requests. Each step of the prediction plans all open invoices of a debtor.
+ * to other requests.
  */
 const PLANNED_MAX = 1000
 
@@ -133,8 +132,7 @@ export async function predictMessages(
   for (let step = 0; step < STEPS_MAX; step++) {
     await pause(chased.invoices.length)
     const { plan, refusal } = decidePlan(debtor, account, chased, at)
-    // The daily cap (one message a day to each debtor) delays the other messages of the plan, so a later step predicts
-    // them.
+    // The daily cap delays the other messages of the plan, so a later step predicts them.
     const next = plan.messages[0]
     if (next !== undefined) {
       const nextRefusal = next.refusal ?? refusal ?? null
@@ -166,7 +164,6 @@ function shownRefusal(
   return findRefusalIgnoringDemo(situation) ?? refusal
 }
 
-/** A waiting message, and when it would be sent. */
 interface Sending {
   readonly row: WaitingRow
   readonly facts: Facts
@@ -175,8 +172,7 @@ interface Sending {
 
 /**
  * Statuses of messages whose hand-over was attempted or is in progress. An attempt with an unknown outcome counts as
- * sent, so `lastSentAt` may be the time of this message's own attempt. The daily cap does not delay its retry, so the
- * prediction does not apply the cap to such a message.
+ * sent, so `lastSentAt` may be the time of the message's own attempt, which does not count for the daily cap.
  */
 const ATTEMPTED: readonly MessageStatus[] = ['queued', 'sending']
 
@@ -206,14 +202,13 @@ function predictSendings(
 }
 
 /**
- * Returns the first time in a send window that is neither before `from` nor before `day`: a message that is approved on
- * a Saturday is sent on the next business day. If every day is a holiday, returns `from`.
+ * Returns the first time in a send window that is neither before `from` nor before `day`; `from` if every day is a
+ * holiday.
  */
 function sendTime(workingTime: WorkingTime, from: Date, day = workingTime.dayOf(from)): Date {
   return workingTime.firstSlot(day, from) ?? from
 }
 
-/** Returns the debtor as it would be after its waiting messages were sent. */
 function asIfSent(chased: ChasedDebtor, sendings: readonly Sending[]): ChasedDebtor {
   const sentAt = new Map(
     sendings.flatMap(({ facts, at }) => facts.invoices.map(({ id }) => [id, at.toISOString()])),

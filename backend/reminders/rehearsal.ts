@@ -1,8 +1,7 @@
 /**
- * A rehearsal plans and sends reminders, in rounds, as if the clock showed a given date and time. It ends when a round
- * after the first plans no message, or after `ROUNDS_MAX` rounds. Messages remain due if the mail server is
- * unavailable. The backend's own planner and send worker do not run (`REHEARSAL=on`), but other rehearsals may run at
- * the same time.
+ * A rehearsal plans and sends reminders, in rounds, as if the clock showed a given date and time. Messages remain due
+ * if the mail server is unavailable. The backend's own planner and send worker do not run (`REHEARSAL=on`), but other
+ * rehearsals may run at the same time.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { isOrphaned } from '../background/leases.ts'
@@ -28,7 +27,6 @@ export async function rehearse(deps: SendDeps, accountId?: string): Promise<Mess
   // Messages are sent one at a time, so that every rehearsal sends the same messages in the same order.
   const sendInOrder = () => sendRound(deps, 1, { accountId })
   for (let round = 0; round < ROUNDS_MAX; round++) {
-    // The first round plans all debtors with open invoices, even if they are not due to be planned.
     const { messages } = await runPlanning(
       { database, clock, log },
       { allDebtors: round === 0, accountId },

@@ -1,9 +1,9 @@
 /**
  * Changes what the recipients, texts or times of reminders depend on: wording, sender, logo, how to pay, the account's
- * profile and the details of a debtor. Each change applies to reminders that are written later. Messages that await
- * approval become due now: the send check then writes their texts again, so that a person approves the current text. If
- * a time zone changes, messages that are ready to send also become due now, so that the send check decides on their
- * time again.
+ * profile and the details of a debtor. Each change applies to texts that are written later. Messages that await
+ * approval become due now: the send check then writes their texts again, so that a person approves the current text.
+ * Approved texts do not change. If a time zone changes, messages that are ready to send also become due now, so that
+ * the send check decides on their time again.
  */
 
 import { type SqlBool, sql } from 'kysely'
@@ -75,10 +75,7 @@ async function notifyOfPaymentDetails(
   )
 }
 
-/**
- * If `input` is null, restores the default. Approved messages are sent as they were approved. Throws the same problems
- * as `setWording`.
- */
+/** If `input` is null, restores the default. Throws the same problems as `setWording`. */
 export async function changeWording(
   tx: Transaction,
   accountId: string,
@@ -91,9 +88,8 @@ export async function changeWording(
 }
 
 /**
- * Changes the account's profile, and updates reminders: their times if the time zone changes, and their texts if the
- * account's name changes, because this name is the sender's name unless the account has set another one. Throws the
- * same problems as `changeAccountProfile`.
+ * The name in the profile is the sender's name of reminders, unless the account has set another one. Throws the same
+ * problems as `changeAccountProfile`.
  */
 export async function changeProfile(
   tx: Transaction,
@@ -116,10 +112,7 @@ export async function changeProfile(
 /** The details of a debtor on which the recipient, the text or the time of a reminder depends. */
 const DETAILS_OF_REMINDERS = ['name', 'email', 'language', 'timezone'] as const
 
-/**
- * Changes the details of a debtor, and reschedules the messages that depend on the changed details. `editDebtor` also
- * makes a worker plan the debtor's reminders again. Throws the same problems as `editDebtor`.
- */
+/** `editDebtor` schedules planning of the debtor. Throws the same problems as `editDebtor`. */
 export async function changeDebtorDetails(
   tx: Transaction,
   accountId: string,
@@ -137,8 +130,7 @@ export async function changeDebtorDetails(
 }
 
 /**
- * If `name` is null, the account's name becomes the sender's name again. Approved messages are sent as they were
- * approved. Throws the same problems as `setSenderName`.
+ * If `name` is null, the account's name becomes the sender's name again. Throws the same problems as `setSenderName`.
  */
 export async function changeSenderName(
   tx: Transaction,
@@ -150,10 +142,7 @@ export async function changeSenderName(
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
 }
 
-/**
- * If `content` is null, removes the logo. Approved messages are sent as they were approved. Throws the same problems as
- * `setLogo`.
- */
+/** If `content` is null, removes the logo. Throws the same problems as `setLogo`. */
 export async function changeLogo(
   tx: Transaction,
   accountId: string,
@@ -165,24 +154,23 @@ export async function changeLogo(
 }
 
 /**
- * This condition contains literals instead of parameters, because a database uses a partial index only if the text
- * of the statement contains the condition of the index.
+ * This condition has literals instead of parameters: a database uses a partial index only if the statement contains the
+ * condition of the index.
  */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`
 
-/** How many open invoices are checked per currency. Checking all would take too long: there may be a million. */
+/** How many open invoices are checked per currency, because there may be a million. */
 const INVOICES_MAX = 500
 
 /**
  * Returns the currencies in which reminders demand money without saying how to pay: the account has no payment details
- * for the currency, and an open invoice in this currency has no payment link of its own. Of each currency, only
- * `INVOICES_MAX` open invoices are checked.
+ * for the currency, and an open invoice in this currency has no payment link of its own.
  */
 export async function listCurrenciesWithoutPaymentDetails(
   reader: Reader,
   accountId: string,
 ): Promise<string[]> {
-  // `due_totals` has the stored totals of the open invoices, so that the invoices need not be added up.
+  // `due_totals` has the totals of the open invoices, so that these need not be added up.
   const owed = await reader
     .selectFrom('due_totals')
     .select('currency')

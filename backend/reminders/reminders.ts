@@ -8,8 +8,7 @@ import { runPlanning } from './planning/planning-run.ts'
 import { startSendWorker } from './sending/send-worker.ts'
 
 /**
- * How often the planner searches for debtors that are due for planning, because they have changed or the time
- * of their next planning has come. A search that finds none takes a millisecond.
+ * How often the planner searches for debtors that are due for planning. A search that finds none takes a millisecond.
  */
 const PLAN_EVERY_MS = 15_000
 
@@ -38,7 +37,6 @@ export function startReminders(options: RemindersOptions): Reminders {
     async round(signal) {
       const planned = await runPlanning({ database, clock, log }, { allDebtors: false }, signal)
       if (planned.messages > 0) log.info(planned, 'reminders planned')
-      // The next round begins after `PLAN_EVERY_MS`.
       return undefined
     },
   })

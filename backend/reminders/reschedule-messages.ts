@@ -9,8 +9,8 @@ import type { MessageStatus } from '../database/tables.ts'
 import { REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
 
 /**
- * Reschedules the messages that await approval: those to the debtor `debtorId` or, without it, all of the account. The
- * send check then writes their texts again, or cancels or suppresses them.
+ * Reschedules the messages that await approval, of the debtor or, without `debtorId`, of the account. The send check
+ * then writes their texts again, or cancels or suppresses them.
  */
 export function rescheduleUnapprovedMessages(
   tx: Transaction,
@@ -22,8 +22,8 @@ export function rescheduleUnapprovedMessages(
 }
 
 /**
- * Reschedules the messages that need no further decision and wait for their time: those to the debtor `debtorId` or,
- * without it, all of the account. The send check then decides again whether and when they are sent.
+ * Reschedules the messages that need no further decision and wait for their time, of the debtor or, without `debtorId`,
+ * of the account. The send check then decides again whether and when they are sent.
  */
 export function rescheduleMessagesReadyToSend(
   tx: Transaction,

@@ -1,7 +1,7 @@
 /**
  * Deletes the rows of `reminders` (the plans of messages) 90 days after planning, unless the message is still to be
- * processed (`run_at`). After 90 days, mail servers have normally reported all outcomes. The message itself is kept,
- * and so are its history and the stages that it has used for its invoices (`taken_stages`).
+ * processed (`run_at`). After 90 days, mail servers have normally reported all outcomes. The message, its history and
+ * its rows of `taken_stages` are kept.
  */
 
 import {

@@ -1,9 +1,8 @@
 /**
  * The safety rails are the checks that can block a reminder. If several of them block a reminder, the message log shows
  * the reason of the first one in `SAFETY_RAILS`. The planner applies the safety rails that would block every message to
- * a debtor; the send check applies all safety rails to each message right before it is sent. For a message that needs
- * approval, the send check also runs when its text is written and when the approval period ends. The send window and
- * the daily cap are not safety rails, because they only postpone a message.
+ * a debtor; the send check applies all safety rails to each message right before it is sent. The send window and the
+ * daily cap are not safety rails, because they only postpone a message.
  */
 import { isReadOnly } from '../accounts/accounts.ts'
 import type {
@@ -32,7 +31,6 @@ export type RefusalReason =
   | 'credit_on_account'
   | 'approval_expired'
 
-/** Why a safety rail blocks a reminder. */
 export interface Refusal {
   readonly reason: RefusalReason
   /** The reason as text for people. */
@@ -101,7 +99,6 @@ const SAFETY_RAILS: readonly SafetyRail[] = [
   approvalExpired,
 ]
 
-/** Returns the refusal of the first safety rail that blocks the reminder; undefined if no safety rail does. */
 export function findRefusal(situation: Situation): Refusal | undefined {
   return firstRefusal(SAFETY_RAILS, situation)
 }
@@ -163,7 +160,7 @@ function demo({ account, debtor }: Situation): Refusal | undefined {
   return { reason: 'demo', detail: 'the address is in a domain for documentation and tests' }
 }
 
-/** The reason `debtor_paused` is part of the API. It also stands for an archived debtor and a paused invoice. */
+/** In the API, the reason `debtor_paused` also stands for an archived debtor and a paused invoice. */
 function debtorPaused(situation: Situation): Refusal | undefined {
   const { debtor, message, now } = situation
   const { status, chasing_status: chasing, chasing_reason: reason } = debtor
@@ -205,7 +202,7 @@ const ADDRESS_DETAILS = {
   unsubscribed: 'the recipient unsubscribed from reminders',
 }
 
-/** The reason `invoice_paid` is part of the API. It also stands for a void, written-off or missing invoice. */
+/** In the API, the reason `invoice_paid` also stands for a void, written-off or missing invoice. */
 function notPayable({ message }: Situation): Refusal | undefined {
   const found = messageInvoicesOf(message).find(
     ({ state }) => state?.status !== 'open' && state?.status !== 'partially_paid',
@@ -215,7 +212,7 @@ function notPayable({ message }: Situation): Refusal | undefined {
   return { reason: 'invoice_paid', detail: `invoice ${found.number} is ${status}` }
 }
 
-/** The reason `payment_received` is part of the API. It also stands for a credit of an invoice. */
+/** In the API, the reason `payment_received` also stands for a credit of an invoice. */
 function paymentReceived({ message }: Situation): Refusal | undefined {
   const found = messageInvoicesOf(message).find(
     ({ state, amountDue }) => state !== undefined && state.amount_due < amountDue,

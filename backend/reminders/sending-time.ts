@@ -32,8 +32,7 @@ export async function wasAnotherSentToday(
   now: Date,
 ): Promise<boolean> {
   const today = workingTime.dayOf(now)
-  // Today began less than two days ago in every time zone, so two days are read. The comparison of days below keeps
-  // only the times of today.
+  // Today began less than two days ago in every time zone. The comparison of days below excludes earlier days.
   const since = new Date(now.getTime() - 2 * 86_400_000).toISOString()
   const others = await reader
     .selectFrom('messages')

@@ -1,7 +1,3 @@
-/**
- * Takes back an approval or a rejection of a reminder that has not been sent. When an approval is taken back, the
- * reminder awaits approval again; when a rejection is taken back, the invoices of the reminder are chased again.
- */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { announce } from '../database/announcements.ts'
@@ -13,8 +9,9 @@ import { findMessage } from '../messages/messages.ts'
 import { readFacts } from './planning/facts.ts'
 
 /**
- * Throws `not_found`, and `approval_decided` if there is no decision, or if it can no longer be taken back, e.g.
- * because the reminder is already being sent.
+ * After an approval, the reminder awaits approval again; after a rejection, its invoices are chased again. Throws
+ * `not_found`, and `approval_decided` if there is no decision, or if it can no longer be taken back, e.g. because the
+ * reminder is already being sent.
  */
 export async function takeBackDecision(
   tx: Transaction,
@@ -77,8 +74,8 @@ async function withdrawApproval(
     `${actionContext.actor.label} took the approval back`,
     actionContext.now,
   )
-  // The send check, which also runs for messages that await approval, soon applies the safety rails again, and writes
-  // the text again in case the wording has changed.
+  // The send check, which also runs for messages that await approval, writes the text again in case the wording has
+  // changed.
   await tx
     .updateTable('reminders')
     .set({ approved_hash: null, run_at: actionContext.now.toISOString() })

@@ -1,16 +1,15 @@
-/** Detects that it is unknown whether the mail server accepted the last reminder about an invoice. */
 import type { Reader } from '../database/database.ts'
 import type { MessageStatus } from '../database/tables.ts'
 import { readFacts } from './planning/facts.ts'
 import type { LadderStage } from './planning/ladder.ts'
 
-/** In these statuses, the mail server has certainly accepted the message, or has rejected it permanently. */
+/** In these statuses, the mail server has certainly accepted or rejected the message. */
 const OUTCOME_KNOWN: readonly MessageStatus[] = ['sent', 'delivered', 'bounced']
 
 /**
  * Returns the stage of the invoice's last reminder if it is unknown whether the mail server accepted this reminder;
  * otherwise undefined. If a stage is returned, `chasing_last_message_at` is the time of this reminder, but
- * `chasing_stage` is the stage of an earlier reminder, or null.
+ * `chasing_stage` is an earlier stage, or null.
  */
 export async function findStageWithUnknownOutcome(
   reader: Reader,

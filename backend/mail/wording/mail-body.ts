@@ -1,7 +1,7 @@
 /**
- * Renders the body of a mail as text and as HTML, with the same content in the same order. Only the HTML begins with a
- * heading (the sender's name or logo, and the title), and only its table has column headings. The HTML suits mail
- * programs: it has tables and inline styles, loads nothing, is readable without styles, and has a dark scheme.
+ * Renders the body of a mail as text and as HTML, with the same content in the same order, except that only the HTML
+ * has headings. For mail programs, the HTML has tables and inline styles, loads nothing, and is readable without
+ * styles.
  */
 import type { Logo, LogoProperties } from '../../accounts/logo.ts'
 import { Html, html } from '../../html/html.ts'
@@ -11,7 +11,6 @@ export interface MailBody {
   readonly language: string
   /** Determines the color of the line at the top, of links and of the button. */
   readonly tone: keyof typeof TONES
-  /** The sender's name, above the title. */
   readonly sender: string
   /** The logo, which replaces the sender's name above the title. */
   readonly logo?: LogoProperties | undefined
@@ -59,10 +58,10 @@ export interface MailLink {
   readonly url: string
 }
 
-/** The Content-ID of the logo, which is an inline attachment of the mail. */
+/** The Content-ID of the attached logo. */
 export const LOGO_CID = 'logo@receivables'
 
-/** The largest size at which a logo is shown, in CSS pixels; its proportions are kept. */
+/** The largest size of a logo, in CSS pixels; its proportions are kept. */
 export const LOGO_WIDTH_MAX = 220
 export const LOGO_HEIGHT_MAX = 56
 
@@ -73,10 +72,7 @@ const TONES = {
   grave: { light: '#b3261e', dark: '#ff9d94' },
 } as const
 
-/**
- * Embeds the logo in the HTML of a mail as a data URL, for a page of Settings, where the Content-ID of an attachment
- * has no meaning.
- */
+/** Embeds the logo as a data URL, for a page of Settings, where the Content-ID of an attachment has no meaning. */
 export function embedLogo(mailHtml: string, logo: Logo | undefined): string {
   if (logo === undefined) return mailHtml
   const source = `data:${logo.mediaType};base64,${logo.content.toString('base64')}`

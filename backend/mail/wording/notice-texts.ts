@@ -1,4 +1,3 @@
-/** Writes the texts of notices, which are mails to users and invited people. */
 import { parseTimezone } from '../../calendar/calendar.ts'
 import type { AccountRow, NoticeRow, Reader } from '../../database/tables.ts'
 import type { MailedCodes } from '../../users/mailed-codes.ts'
@@ -17,7 +16,7 @@ export interface NoticeTextDeps {
 }
 
 interface NoticeContext extends NoticeTextDeps {
-  /** Formats a date and time, followed by the name of the time zone. */
+  /** Returns e.g. `21 November 2026 at 11:15 (Europe/Amsterdam)`. */
   dateTimeText(instant: string): string
 }
 
@@ -63,10 +62,6 @@ export async function writeNotice(
   }
 }
 
-/**
- * Returns where the recipient can turn off mails of this kind, or why Admins cannot turn them off. Returns an empty
- * list for the other kinds, which are sent only to the person whom they concern.
- */
 function choiceFooter(kind: NoticeKind, baseUrl: string): string[] {
   const page = `${baseUrl}/settings/notices`
   if (OPTIONAL_NOTICES.some((optional) => optional === kind)) {
@@ -80,10 +75,7 @@ function choiceFooter(kind: NoticeKind, baseUrl: string): string[] {
   return []
 }
 
-/**
- * Returns the reminder as a customer would receive it, except that its subject begins with `[Test]`, and that its
- * unsubscribe link has no effect. Returns undefined if the invoice that the test reminder would show no longer exists.
- */
+/** Returns undefined if the chosen invoice no longer exists. */
 async function testReminder(
   reader: Reader,
   { baseUrl }: NoticeTextDeps,
@@ -314,7 +306,6 @@ function changedPaymentDetails(
   }
 }
 
-/** For all Admins except the owner of the login and the Admin who removed its last second factor. */
 function twoFactorTurnedOff(
   { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
@@ -334,7 +325,6 @@ function twoFactorTurnedOff(
   }
 }
 
-/** For the owner of the login. */
 function factorAddedToYourLogin(
   { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
@@ -358,7 +348,6 @@ function factorAddedToYourLogin(
   }
 }
 
-/** For the owner of the login, even if another person removed the factor. */
 function factorRemovedFromYourLogin(
   { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
@@ -449,7 +438,6 @@ async function customerReply(
   }
 }
 
-/** Returns a function whose results look like `21 November 2026 at 11:15 (Europe/Amsterdam)`. */
 function dateTimeTextIn(timezone: string): NoticeContext['dateTimeText'] {
   const format = new Intl.DateTimeFormat('en-GB', {
     dateStyle: 'long',

@@ -1,4 +1,3 @@
-/** Writes a reminder: its subject, and its content as text and as HTML. */
 import type { LogoProperties } from '../../accounts/logo.ts'
 import { formatIban, type PaymentDetails } from '../../accounts/payment-details.ts'
 import type { ReminderStage } from '../../database/tables.ts'
@@ -17,18 +16,18 @@ import type { ReminderWords } from './reminder-words/words.ts'
 import { defaultWording, fillIn, type Variable, type Wording } from './wording.ts'
 
 export interface ReminderContent {
-  /** A BCP 47 tag. If it is null, or if the language is not available, the reminder is in English. */
+  /** A BCP 47 tag. The reminder is in English if this is null, or if the language is not available. */
   readonly language: string | null
   readonly stage: 'courtesy' | ReminderStage
   readonly creditor: {
-    /** The name of the sender that customers see (see `senderNameOf`). */
+    /** The sender's name (see `senderNameOf`). */
     readonly name: string
     readonly logo: LogoProperties | undefined
     /** The address for questions; null if customers can only reply to the mail. */
     readonly replyTo: string | null
   }
   readonly debtor: { readonly name: string }
-  /** The invoices of the reminder, at least one. */
+  /** At least one. */
   readonly invoices: readonly ReminderInvoice[]
   /** If it is undefined, the default wording applies. */
   readonly wording: Wording | undefined
@@ -230,7 +229,6 @@ interface Sum {
   readonly onAccount: bigint
 }
 
-/** Adds up the invoices by currency. */
 function sumsOf(invoices: readonly ReminderInvoice[]): Sum[] {
   const byCurrency = Map.groupBy(invoices, ({ currency }) => currency)
   return [...byCurrency].map(([currency, group]) => ({
@@ -240,7 +238,6 @@ function sumsOf(invoices: readonly ReminderInvoice[]): Sum[] {
   }))
 }
 
-/** Returns a sentence for each currency with money on account. Each states this money and the remaining amount. */
 function onAccountSentences(
   invoices: readonly ReminderInvoice[],
   language: Language,
@@ -255,8 +252,8 @@ function onAccountSentences(
 }
 
 /**
- * Returns the rows below the invoices, by currency: the total and, if there is money on account, the deduction and the
- * remaining amount. A single invoice has no total, because its own row shows the same amount.
+ * Returns the rows below the invoices, by currency. A single invoice has no total, because its own row shows the same
+ * amount.
  */
 function totalsOf(invoices: readonly ReminderInvoice[], language: Language, words: ReminderWords) {
   return sumsOf(invoices).flatMap(({ currency, due, onAccount }) => {
@@ -271,7 +268,7 @@ function totalsOf(invoices: readonly ReminderInvoice[], language: Language, word
   })
 }
 
-/** Formats for dates such as `1 December 2026`. They are created only once, because creating a format is slow. */
+/** Formats for dates such as `1 December 2026`. Created once, because creating a format is slow. */
 const DATE_FORMATS: ReadonlyMap<Language, Intl.DateTimeFormat> = new Map(
   LANGUAGES.map((language) => [
     language,

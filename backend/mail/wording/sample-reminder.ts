@@ -12,8 +12,8 @@ import type { ReminderContent, ReminderInvoice } from './reminder-text.ts'
 import type { Wording } from './wording.ts'
 
 /**
- * This condition contains literals instead of parameters, because a database uses a partial index only if the text
- * of the statement contains the condition of the index.
+ * This condition has literals instead of parameters: a database uses a partial index only if the statement contains the
+ * condition of the index.
  */
 const IS_UNPAID = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
@@ -25,7 +25,6 @@ const FICTITIOUS = {
   daysPastDue: 12,
 }
 
-/** Defines which sample reminder to create. */
 export interface Sample extends WordingKey {
   readonly wording: Wording
   /** If it is null, the sample is about the unpaid invoice that is due first, or about a fictitious invoice. */

@@ -1,8 +1,4 @@
-/**
- * The wording of a reminder consists of the texts that an account may change. They contain variables in braces. The
- * table of invoices, the payment details, the sender's name and logo and the unsubscribe link are parts of the mail,
- * but not of the wording.
- */
+/** The wording of a reminder consists of the texts that an account may change. They contain variables in braces. */
 import type { ReminderWordingRow } from '../../database/tables.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
 import { text } from '../../validation/fields.ts'
@@ -29,7 +25,6 @@ export type WordingField = (typeof WORDING_FIELDS)[number]
  */
 export type Wording = Readonly<Record<WordingField, string>>
 
-/** The names of the variables, which templates contain in braces. */
 export const VARIABLES = [
   'customer',
   'invoices',

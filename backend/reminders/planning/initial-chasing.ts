@@ -29,10 +29,9 @@ export async function initialChasing(
     {
       ladder: readLadder(debtor.ladder) ?? ladder,
       workingTime,
-      // Invoices that were due before this date are not chased.
       chaseFrom,
-      // Even if a safety rail blocks all messages to the debtor now, the fields of a new invoice do not show this: the
-      // planner sets the reason only when it logs a blocked message about the invoice.
+      // The planner sets the reason of a block only when it logs a blocked message about the invoice, so the fields of
+      // a new invoice do not show the reason.
       refusal: undefined,
       lastSentOn: lastSentAt === null ? null : workingTime.dayOf(new Date(lastSentAt)),
       // Only the chasing fields are needed. With `true`, the planner does not plan the first message of the invoice.

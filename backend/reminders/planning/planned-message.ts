@@ -1,4 +1,4 @@
-/** Creates the rows of planned messages: their facts, and their times of sending. The texts are written later. */
+/** Creates the rows of planned messages. Their texts are written later. */
 import { createId } from '../../../shared/contract/id.ts'
 import { daysBetween } from '../../calendar/calendar.ts'
 import { capped } from '../../database/capped-sum.ts'
@@ -14,7 +14,6 @@ import type { ChasedDebtor, ChasedInvoice, ChasingAccount } from './planning-dat
 const APPROVAL_DAYS = 7
 const DAY_MS = 86_400_000
 
-/** The plan of one debtor, with the data on which it is based. */
 export interface DebtorPlan {
   readonly debtor: DebtorRow
   readonly account: ChasingAccount
@@ -27,13 +26,11 @@ export interface DebtorPlan {
 export interface NewMessage {
   readonly row: MessageRow
   readonly reminder: ReminderRow
-  /** The invoices that the message is about, and the stage of each invoice. */
   readonly invoices: readonly { readonly invoice: ChasedInvoice; readonly stage: LadderStage }[]
 }
 
 /**
- * Creates the rows of a message. The message's first status is `suppressed` if a safety rail blocks the message itself
- * or every message to the debtor.
+ * The message's first status is `suppressed` if a safety rail blocks the message itself or every message to the debtor.
  */
 export function newMessage(
   { debtor, account, chased, refusal: debtorRefusal }: DebtorPlan,
@@ -60,7 +57,6 @@ export function newMessage(
       stage: invoiceStage,
       cycle: invoice.chasing_cycle,
     })),
-    // If a kill switch is activated later, the count is higher than this one, and the message is not sent.
     timesPutOn: activationCountOf(account.switches),
     expiresAt: new Date(now.getTime() + APPROVAL_DAYS * DAY_MS).toISOString(),
   }

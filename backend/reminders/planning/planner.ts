@@ -1,17 +1,17 @@
 /**
- * Decides which messages to plan for a debtor now, and which chasing fields its invoices show. `planDebtor` is
- * a pure function of the debtor's data and the time. It may run at any time, and never plans a message twice.
+ * Decides which messages to plan for a debtor now, and which chasing fields its invoices show. `planDebtor` is a pure
+ * function of the debtor's data and the time. It may run at any time, and never plans a message twice.
  *
- * - The ladder defines how many days after the due date each stage is sent. For the first stage, the courtesy, the
- *   number is negative. A stage is sent on a business day, at least five days after the previous message about the
- *   invoice. A late run plans only the next stage; it skips none, except a courtesy that can no longer be sent by the
- *   due date.
+ * - The ladder defines how many days after the due date a stage is due. It is sent on a business day, at least five
+ *   days after the previous message about the invoice. A late run plans only the next stage; it skips none, except a
+ *   courtesy that can no longer be sent by the due date.
  * - Invoices whose next stage is due share a message, up to 100 of them. The stages firm and final each have a separate
  *   message. At most one message a day is sent to a debtor: this is the daily cap.
  */
 import { addDays } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'
 import { CREDIT_ON_ACCOUNT, type Refusal } from '../safety-rails.ts'
+import { publicStage } from './facts.ts'
 import {
   highestStage,
   type Ladder,
@@ -24,8 +24,8 @@ import {
 import type { WorkingTime } from './working-time.ts'
 
 /**
- * The maximum number of invoices in a message, which limits its size. Further invoices follow in a later message. A
- * message that is only logged as suppressed has no maximum.
+ * The maximum number of invoices in a message, which limits its size. Messages that are only logged as suppressed have
+ * no maximum.
  */
 const INVOICES_MAX = 100
 
@@ -40,7 +40,6 @@ export interface DebtorToPlan {
   readonly lastSentOn: string | null
   /** Whether a reminder is waiting that will be sent without another decision by a person. */
   readonly hasScheduledMessage: boolean
-  /** The open invoices. */
   readonly invoices: readonly InvoiceToPlan[]
 }
 
@@ -80,9 +79,7 @@ export interface PlannedMessage {
   readonly stage: LadderStage
   readonly scheduledFor: Date
   readonly invoices: readonly { readonly id: string; readonly stage: LadderStage }[]
-  /**
-   * If money on account covers the invoices: the reason for which the message is logged as suppressed, and not sent.
-   */
+  /** Set if money on account covers the invoices. The message is then only logged as suppressed. */
   readonly refusal?: Refusal
 }
 
@@ -102,13 +99,12 @@ interface NextMessage {
   readonly slot: Date
 }
 
-/** The next step of an invoice. */
 interface NextStep {
   readonly invoice: InvoiceToPlan
   readonly fields: ChasingFields
   /**
-   * The next message to plan; absent if there is none, e.g. because a message is waiting, because a pause must end
-   * first, or because it is already logged that the message is blocked.
+   * The next message to plan; absent if there is none, e.g. because a message is waiting, the invoice is paused, or it
+   * is already logged that the message is blocked.
    */
   readonly next?: NextMessage
   /** The end of the invoice's pause; absent if the invoice is not paused, or if only a person can end the pause. */
@@ -163,10 +159,9 @@ function nextStepOf(invoice: InvoiceToPlan, debtor: DebtorToPlan, now: Date): Ne
       fields: { ...active, chasing_next_stage: null, chasing_next_action_at: null },
     }
   }
-  // The stage of a courtesy is stored and shown as null.
-  const stage = next.stage === 'courtesy' ? null : next.stage
+  const stage = publicStage(next.stage)
   if (refusal !== undefined && invoice.chasing_blocked_reason === refusal.reason) {
-    // The block has already been logged, and must not be logged again.
+    // The block has already been logged.
     const fields = { ...active, chasing_blocked_reason: refusal.reason }
     return {
       invoice,
@@ -181,10 +176,7 @@ function nextStepOf(invoice: InvoiceToPlan, debtor: DebtorToPlan, now: Date): Ne
   }
 }
 
-/**
- * Returns the next step of an invoice that money on account covers. When its next stage is due, the stage is logged
- * once as suppressed. Afterwards the invoice shows no next action.
- */
+/** When the next stage is due, it is logged once as suppressed. Afterwards, the invoice shows no next action. */
 function nextStepIfCovered(
   invoice: InvoiceToPlan,
   next: NextMessage | undefined,
@@ -194,7 +186,7 @@ function nextStepIfCovered(
   const { reason: blocked } = CREDIT_ON_ACCOUNT
   const isSuppressionLogged =
     reason === blocked && at === null && next !== undefined && next.slot <= now
-  const stage = next === undefined || next.stage === 'courtesy' ? null : next.stage
+  const stage = next === undefined ? null : publicStage(next.stage)
   const fields = {
     chasing_status: 'active',
     chasing_next_stage: stage,
@@ -267,9 +259,6 @@ function nextStageOf({ sentOrPlannedStages, chasing_stage: stage }: InvoiceToPla
   return last === undefined ? (stage ?? 'friendly') : stageAfter(last)
 }
 
-/**
- * Groups the invoices whose next stage is due into messages: one for final, one for firm, and one for all other stages.
- */
 function groupDue(due: readonly NextStep[], debtor: DebtorToPlan): PlannedMessage[] {
   const groups = Map.groupBy(due, ({ next }) =>
     next !== undefined && needsApproval(next.stage) ? next.stage : 'routine',
@@ -294,8 +283,8 @@ function groupDue(due: readonly NextStep[], debtor: DebtorToPlan): PlannedMessag
 }
 
 /**
- * Groups the invoices that money on account covers into messages, which are logged as suppressed. Because they are not
- * sent, they need not wait for a scheduled message, and their size is not limited.
+ * Groups the invoices that money on account covers into messages, which are logged as suppressed, not sent. They
+ * therefore need not wait for a scheduled message, and have no maximum size.
  */
 function groupCovered(due: readonly NextStep[], debtor: DebtorToPlan): PlannedMessage[] {
   const blockedDebtor = { ...debtor, refusal: CREDIT_ON_ACCOUNT, hasScheduledMessage: false }
@@ -308,7 +297,7 @@ function approvalBlockOf(stage: LadderStage): string | null {
 
 /**
  * If the time that the invoice shows for its next stage has passed, returns this time, so that a late run does not
- * replace it with the new slot. Otherwise returns undefined.
+ * replace it with the new slot.
  */
 function dueSince({ chasing_next_action_at: at }: InvoiceToPlan, now: Date): Date | undefined {
   return at !== null && at <= now.toISOString() ? new Date(at) : undefined

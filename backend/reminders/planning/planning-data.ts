@@ -1,6 +1,6 @@
 /**
- * Reads the data on which the planner and the send check base their decisions, for several debtors at a time. Both
- * must lock the debtors first. Predictions, such as the preview, read the same data without a lock.
+ * Reads what the planner and the send check base their decisions on. Both must lock the debtors first. Predictions,
+ * such as the preview, read the same data without a lock.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../../database/database.ts'
@@ -21,16 +21,12 @@ import type { LadderStage } from './ladder.ts'
 import type { InvoiceToPlan } from './planner.ts'
 import { createWorkingTime, sendingTimezone, type WorkingTime } from './working-time.ts'
 
-/** The settings and state of an account that reminders depend on. */
 export interface ChasingAccount {
   readonly row: AccountRow
   readonly settings: ChasingSettings
   /** The kill switches of the installation and of the account, whether or not they are active. */
   readonly switches: readonly KillSwitch[]
-  /**
-   * What blocked all reminders of the account when the last planning run checked it; null if nothing did. A block that
-   * began later is not recorded yet.
-   */
+  /** What blocked all reminders of the account when the last planning run checked it; null if nothing did. */
   readonly recordedBlock: ChasingSettingsRow['blocked_by']
   /** Returns the working time in the debtor's time zone, with the account's holidays. */
   workingTimeOf(debtor: Pick<DebtorRow, 'timezone'>): WorkingTime
@@ -55,8 +51,8 @@ export interface ChasedDebtor {
 }
 
 /**
- * This condition contains literals instead of parameters, because a database uses a partial index only if the text
- * of the statement contains the condition of the index.
+ * This condition has literals instead of parameters: a database uses a partial index only if the statement contains the
+ * condition of the index.
  */
 const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
@@ -196,7 +192,6 @@ interface TakenStage {
   readonly status: MessageStatus
 }
 
-/** Returns the taken stages of all open invoices of the debtors. */
 function readTakenStages(reader: Reader, debtorIds: readonly string[]): Promise<TakenStage[]> {
   return reader
     .selectFrom('invoices')
@@ -264,8 +259,8 @@ export async function readSuppressions(reader: Reader, debtors: readonly DebtorR
 }
 
 /**
- * Selects the debtors that have open invoices, in the order of their ids, beginning after the id `after`. If
- * `accountId` is undefined, selects debtors of all accounts.
+ * Selects the debtors that have open invoices and an id greater than `after`, in the order of their ids. If `accountId`
+ * is undefined, selects debtors of all accounts.
  */
 export function selectOwingDebtors(reader: Reader, accountId: string | undefined, after: string) {
   const query = reader

@@ -1,6 +1,6 @@
 /**
- * Plans the reminders of debtors that are due for planning. Each transaction plans only a few debtors, so that
- * payments wait only briefly. Several backends may do this at the same time: each skips debtors that are locked.
+ * Plans the reminders of debtors that are due for planning. Several backends may do this at the same time: each skips
+ * debtors that are locked.
  */
 import type { Logger } from '../../../shared/process/log.ts'
 import type { Database, Reader, Transaction } from '../../database/database.ts'
@@ -29,33 +29,28 @@ export interface PlanningDeps {
 }
 
 /**
- * Which debtors to plan: those that are due for planning, or all that have open invoices. A rehearsal plans and sends
- * reminders as if it were another date; its first run plans all debtors that have open invoices.
+ * Which debtors to plan: those that are due for planning or, in the first run of a rehearsal, all that have open
+ * invoices.
  */
 export interface PlanningScope {
   readonly allDebtors: boolean
   readonly accountId?: string | undefined
 }
 
-/** The numbers of debtors that were planned, and of messages that were created for them. */
 export interface PlannedCounts {
   readonly debtors: number
   readonly messages: number
 }
 
-/**
- * Plans the debtors in `scope`: those that are due when the run begins, or all that have open invoices. If `signal` is
- * aborted, the run ends after the current batch of debtors.
- */
+/** Plans the debtors in `scope`. If `signal` is aborted, the run ends after the current batch of debtors. */
 export async function runPlanning(
   deps: PlanningDeps,
   scope: PlanningScope = { allDebtors: false },
   signal?: AbortSignal,
 ): Promise<PlannedCounts> {
   const now = deps.clock()
-  // The first function records in which accounts all reminders have become blocked or unblocked since the previous run
-  // (by a kill switch, or because the account is read-only). The second function makes debtors due for planning if
-  // their account was unblocked, or if its chasing settings or time zone have changed.
+  // The second function schedules planning of the debtors of accounts that the first one found unblocked, and of
+  // accounts whose chasing settings or time zone have changed.
   await recordAccountBlocks(deps.database, now, scope.accountId)
   await scheduleDebtorsOfChangedAccounts(deps.database, now, signal)
   let planned: PlannedCounts = { debtors: 0, messages: 0 }
@@ -64,12 +59,12 @@ export async function runPlanning(
     const ids = await selectIds(deps.database.read, now, scope, after)
     const last = ids.at(-1)
     if (last === undefined) break
-    // Planned debtors are no longer due, so they are not selected again. If all debtors are selected, due or not, the
-    // next selection must begin after the last one of this batch.
+    // Planned debtors are no longer due, so they are not selected again. With `allDebtors`, the next selection must
+    // begin after this batch.
     if (scope.allDebtors) after = last
     const done = await planBatch(deps, ids, now, scope)
-    // No debtor was planned: other transactions, e.g. of another backend, have locked or planned all of them. The
-    // locked debtors would be selected again, so the run ends. The next run plans those that are still due.
+    // Other transactions, e.g. of another backend, have locked or planned all debtors of the batch. Locked debtors
+    // would be selected again, so the run ends.
     if (done.debtors === 0 && !scope.allDebtors) break
     planned = {
       debtors: planned.debtors + done.debtors,
@@ -80,10 +75,10 @@ export async function runPlanning(
 }
 
 /**
- * Returns the current time, which becomes `updated_at` of the changed invoices. A run may take minutes: if the invoices
- * had the time at which the run began, clients that synchronize by `updated_at` could miss the last changes. If the
- * clock was set back during the run, returns the time at which the run began: with an earlier time, a planned debtor
- * could be selected again.
+ * Returns the current time, which becomes `updated_at` of the changed invoices. With the time at which the run began,
+ * perhaps minutes ago, clients that synchronize by `updated_at` could miss the last changes. If the clock was set back
+ * during the run, returns the time at which the run began: with an earlier time, a planned debtor could be selected
+ * again.
  */
 function timeOfTransaction({ clock }: PlanningDeps, begunAt: Date): Date {
   return new Date(Math.max(clock().getTime(), begunAt.getTime()))

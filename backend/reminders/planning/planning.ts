@@ -32,7 +32,7 @@ export async function planDebtors(
 ): Promise<number> {
   if (locked.length === 0) return 0
   const debtors: DebtorRow[] = []
-  for (const debtor of locked) debtors.push(await endPause(tx, debtor, now))
+  for (const debtor of locked) debtors.push(await endPauseIfOver(tx, debtor, now))
   const accounts = await readChasingAccounts(tx, [...new Set(locked.map((row) => row.account_id))])
   const chasedDebtors = await readChasedDebtors(tx, debtors)
   const debtorPlans = debtors.flatMap((debtor): DebtorPlan[] => {
@@ -124,13 +124,11 @@ function afterThisRun(now: Date): Date {
   return new Date(now.getTime() + 1)
 }
 
-/** Returns the plan, with the next planning at `at` or earlier. */
 function planAgainNoLaterThan(plan: Plan, at: Date): Plan {
   return plan.planAgainAt !== null && plan.planAgainAt <= at ? plan : { ...plan, planAgainAt: at }
 }
 
-/** Ends the debtor's pause if the time until which it lasts has passed. */
-async function endPause(tx: Transaction, debtor: DebtorRow, now: Date): Promise<DebtorRow> {
+async function endPauseIfOver(tx: Transaction, debtor: DebtorRow, now: Date): Promise<DebtorRow> {
   if (!isPauseOver(debtor, now)) return debtor
   const active = { chasing_status: 'active', chasing_reason: null, chasing_until: null } as const
   return changeDebtor(tx, debtor, active, now)

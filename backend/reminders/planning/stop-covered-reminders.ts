@@ -1,8 +1,3 @@
-/**
- * Cancels waiting reminders about invoices that money on account covers. The caller must lock the debtor first, and
- * plan its reminders again after the money is recorded. `payments/settle-and-stop-reminders.ts` cancels reminders about
- * invoices that a payment settles.
- */
 import type { Transaction } from '../../database/database.ts'
 import { prepared } from '../../database/prepared.ts'
 import type { DebtorRow } from '../../database/tables.ts'
@@ -18,7 +13,8 @@ import { readFacts } from './facts.ts'
 /**
  * Cancels each waiting reminder about an invoice that is covered by more money on account now than when the reminder
  * was planned. A reminder that is already being sent is not cancelled, but returned as in flight. `incoming` is money
- * that is about to be recorded on account. `detail` is the reason that the message log shows.
+ * that is about to be recorded on account. `detail` is the reason that the message log shows. The caller must lock the
+ * debtor first, and plan its reminders again after the money is recorded.
  */
 export async function stopRemindersCoveredByMoneyOnAccount(
   tx: Transaction,
@@ -43,8 +39,7 @@ const readUnsent = prepared(
       .selectFrom('messages')
       .innerJoin('reminders', 'reminders.message_id', 'messages.id')
       .select(['messages.id', 'messages.status', 'reminders.facts'])
-      // Without `unindexed`, SQLite would prefer an index of the account, which contains the messages in the order of
-      // their ids, and would read all messages of the account.
+      // Without `unindexed`, SQLite would use an index of the account that is sorted by id, and read all its messages.
       .where(unindexed('messages.account_id'), '=', accountId)
       .where('messages.debtor_id', '=', debtorId)
       .where('messages.direction', '=', 'outbound')

@@ -9,7 +9,7 @@ import type { DebtorRow } from '../../database/tables.ts'
 const OPENS_AT_HOUR = 8
 const CLOSES_AT_HOUR = 18
 
-/** The search for a business day ends after ten years. */
+/** Ten years. */
 const SEARCH_DAYS_MAX = 3660
 
 export interface WorkingTime {
@@ -27,8 +27,7 @@ export interface WorkingTime {
 /**
  * Returns the debtor's own time zone, otherwise the account's. A stored time zone may be unknown to this version of
  * Node.js, e.g. after a downgrade. If the debtor's is unknown, the account's replaces it, because only sending times
- * depend on the debtor's. If the account's is unknown, throws `UnknownTimezone`: due dates depend on it, and
- * `invoice.overdue` must not be sent on a wrong day.
+ * depend on the debtor's. If the account's is unknown, throws `UnknownTimezone`, because due dates depend on it.
  */
 export function sendingTimezone(
   { timezone }: Pick<DebtorRow, 'timezone'>,
@@ -46,7 +45,6 @@ export function createWorkingTime(timezone: string, holidays: readonly string[])
   const windows = new Map<string, readonly [opens: number, closes: number]>()
   const days = new Map<number, string>()
 
-  /** Caches the results, because the reminders of a batch have few different times. */
   function dayOf(instant: Date): string {
     const time = instant.getTime()
     const cached = days.get(time)

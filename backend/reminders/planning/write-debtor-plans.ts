@@ -1,7 +1,6 @@
 /**
- * Writes the plans of debtors in a few statements: messages, the chasing fields of invoices, and the time at which each
- * debtor is planned again. A message that is not suppressed takes a stage of each of its invoices, so that no other
- * message is planned for the same stage.
+ * A message that is not suppressed takes a stage of each of its invoices, so that no other message is planned for the
+ * same stage.
  */
 
 import { sql } from 'kysely'
@@ -80,10 +79,7 @@ async function writeMessages(
   return newMessages.length
 }
 
-/**
- * Records the first state of each message as a transition, and an event for each suppressed message. There is no event
- * for a message that is only planned.
- */
+/** There is no event for a message that is only planned. */
 async function recordNewMessages(tx: Transaction, rows: readonly MessageRow[], now: Date) {
   for (const [detail, group] of Map.groupBy(rows, (row) => row.suppression_detail)) {
     await recordTransitions(tx, group, detail ?? 'planned', now)
@@ -93,10 +89,7 @@ async function recordNewMessages(tx: Transaction, rows: readonly MessageRow[], n
   }
 }
 
-/**
- * Updates the four chasing fields of each invoice for which the plan changes at least one of them. `column1` etc. are
- * the columns of `values`.
- */
+/** `column1` etc. are the columns of `values`. */
 async function writeInvoices(
   tx: Transaction,
   debtorPlans: readonly DebtorPlan[],

@@ -46,8 +46,7 @@ export async function bounceMessage(
   await setNextRun(tx, message.id, null)
   await changeMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
   const { account_id: accountId, id: messageId, recipient: address } = message
-  // If the message could have been retried, it gets here because it is obsolete. Its address may be valid, so it is not
-  // suppressed, and further reminders can be planned.
+  // A message that has a retry left is obsolete here. Its address may be valid, so it is not suppressed.
   if (retryAfterHours !== undefined) await replanDebtor(tx, accountId, message.debtor_id, now)
   else if (address !== null) {
     const suppression = { accountId, address, reason: 'bounced', detail, messageId } as const
@@ -57,8 +56,8 @@ export async function bounceMessage(
 
 /**
  * Whether the message must not be sent again: a later reminder about one of its invoices has been planned or sent, or
- * retention has deleted the message's row in `reminders`. Both can happen, because a mail server may report a transient
- * rejection after many days.
+ * retention has deleted the message's row in `reminders`. A mail server may report a transient rejection after many
+ * days.
  */
 async function isObsolete(
   tx: Transaction,

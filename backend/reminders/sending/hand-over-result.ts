@@ -1,5 +1,3 @@
-/** Records the result of a hand-over to the mail server on the message and its invoices. */
-
 import type { Transaction } from '../../database/database.ts'
 import type { MessageRow, ReminderRow } from '../../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
@@ -18,7 +16,7 @@ import {
 
 /**
  * The delay before the first retry of a failed hand-over. It doubles with each later retry, up to half an hour. Each
- * delay is then changed by up to a quarter at random.
+ * delay is changed by up to a quarter at random, so that many retries do not coincide.
  */
 const RETRY_MS = 60_000
 const RETRY_MS_MAX = 30 * 60_000
@@ -48,7 +46,6 @@ export async function recordHandOverResult(
       await bounceMessage(tx, message, { type, code, detail }, now)
       break
     }
-    // The server has not accepted the mail, so the message can be handed over again.
     case 'abandoned':
       await scheduleRetry(tx, message, reminder, detail, now)
       break
@@ -100,7 +97,6 @@ async function scheduleRetry(
   now: Date,
 ): Promise<void> {
   const ms = Math.min(RETRY_MS * 2 ** (reminder.attempts - 1), RETRY_MS_MAX)
-  // Jitter prevents many retries from coinciding.
   const at = new Date(now.getTime() + ms * (0.75 + Math.random() / 2)).toISOString()
   await setNextRun(tx, message.id, at)
   await changeMessage(tx, message, { status: 'queued', scheduled_for: at }, detail, now)

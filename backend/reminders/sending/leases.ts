@@ -1,4 +1,4 @@
-/** Leases on reminders. A worker has a lease on a reminder while it hands the message over to the mail server. */
+/** A worker has a lease on a reminder while it hands the message over. */
 import { leasesOf } from '../../background/leases.ts'
 import type { Transaction } from '../../database/database.ts'
 import { HAND_OVER_MS_MAX } from '../../mail/mail.ts'
@@ -7,8 +7,7 @@ export const REMINDER_LEASES = leasesOf({
   table: 'reminders',
   key: 'message_id',
   workMsMax: HAND_OVER_MS_MAX,
-  // Reminders that are due at the same time have a fixed order, so that each rehearsal (`../rehearsal.ts`) of the same
-  // data sends the same messages in the same order.
+  // Each rehearsal of the same data must send the same messages in the same order.
   sortsTiesByKey: true,
 })
 

@@ -1,5 +1,3 @@
-/** Updates a message and its invoices after the message was sent. The caller must have locked the debtor. */
-
 import { sql } from 'kysely'
 import type { Transaction } from '../../database/database.ts'
 import { nextRevision } from '../../database/revision.ts'
@@ -10,8 +8,8 @@ import { stageAfter } from '../planning/ladder.ts'
 import { setNextRun } from './leases.ts'
 
 /**
- * The next action and the blocked reason change only if chasing is active. If it is paused, the two columns contain the
- * end and the reason of the pause, which must remain.
+ * The next action and the blocked reason change only if chasing is active. During a pause, the two columns contain its
+ * end and its reason.
  */
 const ACTIVE = ['active'] as const
 
@@ -20,7 +18,7 @@ const ACTIVE_OR_PAUSED = ['active', 'paused'] as const
 
 /**
  * Marks the message as sent, and as delivered if the report of its delivery has arrived already. For each of its
- * invoices, stores the stage that was sent and the stage that follows.
+ * invoices, stores the stage that was sent and the stage that follows. The caller must have locked the debtor.
  */
 export async function markSent(
   tx: Transaction,
@@ -30,7 +28,6 @@ export async function markSent(
   now: Date,
 ): Promise<void> {
   const at = now.toISOString()
-  // The message needs no further send check, and its lease is released.
   await setNextRun(tx, message.id, null)
   const change = {
     status: 'sent',
@@ -45,7 +42,6 @@ export async function markSent(
   const byStage = Map.groupBy(readFacts(reminder.facts).invoices, ({ stage }) => stage)
   for (const [stage, invoices] of byStage) {
     const ids = invoices.map(({ id }) => id)
-    // Null for `courtesy`, which is not shown as a stage of the invoice.
     const shownStage = publicStage(stage)
     await tx
       .updateTable('invoices')
@@ -72,9 +68,8 @@ export async function markSent(
 }
 
 /**
- * Returns SQL for the new value of the column. If the invoice is still unpaid and its chasing has one of these
- * statuses, this is `value`. Otherwise, the column keeps its value: a payment, for example, may have paused or stopped
- * chasing since the hand-over began.
+ * Returns SQL for the new value of the column: `value` if the invoice is unpaid and its chasing has one of `statuses`;
+ * otherwise the present value, because e.g. a payment may have arrived since the hand-over began.
  */
 function ifUnpaidAndChasing<T extends string | null>(
   statuses: readonly InvoiceRow['chasing_status'][],

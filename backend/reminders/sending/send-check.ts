@@ -50,8 +50,8 @@ export interface HandOver {
   readonly lease: string
   readonly mail: Mail
   /**
-   * The hand-over must start before this time. Later, the lease could expire during the hand-over, and the send check
-   * would be too old: the invoices may have been paid since then.
+   * The hand-over must start before this time. Later, the lease could expire during the hand-over, and the invoices may
+   * have been paid since the send check.
    */
   readonly startBefore: Date
 }
@@ -230,7 +230,6 @@ async function requestApproval(
   if (isNew) await recordMessageEvent(tx, message, now)
 }
 
-/** Whether the message needs no approval, or was approved with exactly its current content. */
 async function isApprovedIfRequired(
   tx: Transaction,
   { message, reminder, facts }: WaitingMessage,
@@ -243,7 +242,6 @@ async function isApprovedIfRequired(
 
 interface Delay {
   readonly until: Date
-  /** The reason as text for people. */
   readonly detail: string
 }
 
@@ -265,10 +263,7 @@ async function findDelay(
     : undefined
 }
 
-/**
- * Whether another reminder to the debtor is being sent. Its outcome decides whether this message may be sent today.
- * The wait is not recorded in the history of the message, because it usually ends within a minute or two.
- */
+/** Whether another reminder to the debtor is being sent. Its outcome decides whether this message may be sent today. */
 async function isAnotherBeingSent(
   tx: Transaction,
   { message, debtor }: WaitingMessage,

@@ -21,16 +21,14 @@ const IN_FLIGHT_MAX = 4
 /** The largest number of messages in one round. Each takes at least one transaction, even if it is not sent. */
 const DUE_MAX = 64
 
-/** The pause after a failed round. */
 const AFTER_ERROR_MS = 5000
 
 /**
- * If the send check of a message fails, e.g. because of a bug, the message is retried after this time, so that it does
- * not block the others.
+ * A message whose send check fails, e.g. because of a bug, is retried after this time, so that it does not block the
+ * others.
  */
 const RETRY_FAILED_MS = 10 * 60_000
 
-/** The time between two attempts while the mail server is unavailable. */
 const UNAVAILABLE_RETRY_MS = 10_000
 
 /**
@@ -128,8 +126,8 @@ export async function sendRound(
       const result = await sendOne(deps, id)
       if (result?.outcome === 'accepted') denied = 0
       if (result?.outcome !== 'abandoned') continue
-      // With `isDenied`, the server may still relay mail to other recipients. Any other reason for which a hand-over is
-      // abandoned, e.g. that the server is unavailable, probably affects every mail.
+      // With `isDenied`, the server may relay mail to other recipients. Any other reason, e.g. that the server is
+      // unavailable, probably affects every mail.
       if (result.isDenied) denied++
       if (!result.isDenied || denied >= DENIED_MAX) isUnavailable = true
     }

@@ -53,7 +53,7 @@ function daysPastDueOf({ facts, account, debtor }: MessageToWrite, now: Date): n
   return Math.max(...facts.invoices.map(({ dueDate }) => daysBetween(dueDate, today)))
 }
 
-/** Writes the text of the message, replacing an earlier text. The caller must have locked the debtor. */
+/** Replaces an earlier text. The caller must have locked the debtor. */
 export async function writeText(
   tx: Transaction,
   links: UnsubscribeLinks,
@@ -114,10 +114,7 @@ export async function writeText(
   return { ...message, ...written, ...revised }
 }
 
-/**
- * Whether the message's text shows payment details that the account has changed since the text was written.
- * `shownDigest` is the digest of the payment details in the text.
- */
+/** Whether the message's text shows payment details that the account has changed since the text was written. */
 export async function showsOutdatedPaymentDetails(
   tx: Transaction,
   input: MessageToWrite,
@@ -138,7 +135,6 @@ async function readCurrentPaymentDetails(
   )
 }
 
-/** Returns the HTML of the message, with the sender's name and the logo that it contains. */
 export async function readMessageHtml(tx: Transaction, messageId: string): Promise<MessageHtmlRow> {
   return tx
     .selectFrom('message_html')

@@ -1,5 +1,3 @@
-/** Locks and reads a message that waits to be sent or to be retried, and the data for its send check. */
-
 import type { Transaction } from '../../database/database.ts'
 import { nextRevision } from '../../database/revision.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
@@ -67,7 +65,6 @@ export async function lockWaitingMessage(
     .executeTakeFirst()
   if (account === undefined || reminder === undefined || message === undefined) return undefined
   if (!WAITING.includes(message.status)) {
-    // The message no longer waits, so it needs no further send check.
     await setNextRun(tx, messageId, null)
     return undefined
   }
@@ -75,9 +72,9 @@ export async function lockWaitingMessage(
 }
 
 /**
- * Records in the rows of a message's invoices that the message may have arrived. Without this, the next message about
- * these invoices could be sent too early.
- * The recorded time is `now` or, if the clock was set back after the hand-over, the time of the hand-over.
+ * Records in a message's invoices that the message may have arrived. Otherwise, the next message about these invoices
+ * could be sent too early. The recorded time is `now` or, if the clock was set back after the hand-over, the time of
+ * the hand-over.
  */
 export async function recordPossibleArrival(
   tx: Transaction,
@@ -140,7 +137,7 @@ export async function markOutcomeUnknown(
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
 }
 
-/** Reads the present state of the message's account, debtor and invoices, which the safety rails check. */
+/** Returns the present state, which the safety rails check. */
 export async function situationOf(
   tx: Transaction,
   { message, facts, debtor, account }: WaitingMessage,

@@ -4,7 +4,6 @@ import type { ReminderStage } from '../../../database/tables.ts'
 /** `ReminderStage` has only the stages after the due date. A `courtesy` reminder is sent on or before the due date. */
 export type Stage = 'courtesy' | ReminderStage
 
-/** A text for one invoice, and a text for several invoices. */
 type OneOrMany = readonly [one: string, many: string]
 
 /** `title`, `greeting`, `opening`, `closing` and `regards` are the default wording, which an account can change. */
@@ -17,7 +16,6 @@ export interface ReminderWords {
   greeting(name: string): string
   readonly opening: Readonly<Record<Stage, OneOrMany>>
   readonly closing: Readonly<Record<Stage, string>>
-  /** The headings of the table of invoices. */
   readonly tableHeadings: readonly [invoice: string, amountDue: string]
   /** The name of the table of invoices for screen readers. */
   readonly tableCaption: string
