@@ -41,9 +41,9 @@ const ABANDONED_MS = 12 * 3_600_000
 
 /**
  * Creates the file `path`, and resolves with its size in bytes. `write` receives the path of an empty file that only
- * its owner can read. When `write` has filled this file, the file is moved to `path`. If `write` throws, or SIGINT,
- * SIGTERM or SIGHUP ends the process, no file remains. Throws an `Error` if `path` already exists, or if the disk is
- * full. Also removes the incomplete files that killed processes have left beside `path`, and reports them to `stderr`.
+ * its owner can read. If `write` throws, or SIGINT, SIGTERM or SIGHUP ends the process, no file remains. Throws an
+ * `Error` if `path` already exists, or if the disk is full. Also removes the incomplete files that killed processes
+ * have left beside `path`, and reports them to `stderr`.
  */
 export async function createFile(
   path: string,
@@ -105,10 +105,7 @@ function listAbandoned(directory: string): string[] {
   })
 }
 
-/**
- * Returns no names if the directory cannot be read. If the new file cannot be created in the directory either, the
- * error of its creation says why.
- */
+/** Returns no names if the directory cannot be read. */
 function namesIn(directory: string): string[] {
   try {
     return readdirSync(directory)

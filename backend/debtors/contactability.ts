@@ -1,6 +1,6 @@
 /**
- * Updates the contactability of debtors. A bounce, a complaint or an unsubscribe suppresses an e-mail address,
- * and thereby changes every debtor that has this address.
+ * A bounce, a complaint or an unsubscribe suppresses an e-mail address, and thereby changes every debtor that has this
+ * address.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, type Actor, recordAudit } from '../accounts/audit.ts'

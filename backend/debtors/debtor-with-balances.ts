@@ -16,8 +16,8 @@ export interface DebtorWithBalances {
 }
 
 /**
- * Reads what is overdue on each of the three dates that can be today's date in the account's time zone. The read
- * therefore needs only the account's id, and can begin before the account's row, with the time zone, has been read.
+ * Reads what is overdue on each of the three dates that can be today's date in the account's time zone. The read can
+ * therefore begin before the account's row, with the time zone, has been read.
  */
 export async function findDebtorWithBalances(
   reader: Reader,

@@ -149,9 +149,7 @@ async function takeChangedDebtors(
   return debtorIds
 }
 
-/**
- * Sums the debtors' open invoices by due date. The stored sums are not used, so that an error in them does not persist.
- */
+/** The stored sums are not used, so that an error in them does not persist. */
 async function sumInvoices(tx: Transaction, debtorIds: readonly string[]): Promise<DebtorDueRow[]> {
   const rows = await tx
     .selectFrom('debtors')

@@ -3,6 +3,7 @@ import type { Asset } from './assets.ts'
 import type { Heading } from './markup/markdown.ts'
 import type { Page } from './page.ts'
 
+/** The parts that all pages share. */
 export interface Site {
   /** The pages in reading order. The first one is the start page. */
   readonly pages: readonly Page[]

@@ -11,8 +11,8 @@ export interface Section {
   /** The text of the section, without examples. */
   readonly text: string
   /**
-   * `assets/search.js` ranks sections by their kinds. A few guides and errors have the kind `reference`, which ranks
-   * lower.
+   * `assets/search.js` ranks sections by their kinds. The guide `going-live` and the errors of Settings have the kind
+   * `reference`.
    */
   readonly kind: 'guide' | 'error' | 'reference'
 }
@@ -32,10 +32,7 @@ function sectionsOfPages(pages: readonly Page[]): readonly Section[] {
   return pages.slice(1).flatMap(sectionsOf)
 }
 
-/**
- * The checklist `going-live` ranks as low as the reference, because it only mentions subjects that other guides
- * explain.
- */
+/** The checklist `going-live` only mentions subjects that other guides explain. */
 function kindOf(path: string): Section['kind'] {
   if (path === '/docs/errors') return 'error'
   return path === '/docs/reference' || path === '/docs/going-live' ? 'reference' : 'guide'

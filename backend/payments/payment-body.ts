@@ -70,7 +70,6 @@ export function newPayment(body: PaymentBody): NewPayment {
     amount: body.amount,
     currency: body.currency,
     allowOverpayment: body.allow_overpayment ?? false,
-    // The account's setting `apply_credit` decides about money that the payment does not allocate.
     keepsRestOnAccount: false,
     receivedOn: body.received_on ?? null,
     method: body.method ?? 'other',

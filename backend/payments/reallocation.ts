@@ -137,7 +137,6 @@ async function checkShares(
   return allocate({ ...payment, allowOverpayment: undefined }, targets, payment.debtor_id)
 }
 
-/** Throws `validation_failed` if the payment would have more than `ALLOCATIONS_MAX` allocations. */
 function rejectTooManyAllocations(before: readonly Allocation[], shares: readonly Share[]): void {
   const ids = [...before.map((row) => row.invoice_id), ...shares.map(({ invoice }) => invoice.id)]
   if (new Set(ids).size <= ALLOCATIONS_MAX) return
@@ -145,7 +144,6 @@ function rejectTooManyAllocations(before: readonly Allocation[], shares: readonl
   throw enteredValuesProblem([{ pointer: '/allocations', code: 'too_long', detail }])
 }
 
-/** Throws `validation_failed`. */
 function checkAmounts(allocations: readonly NewAllocation[]): void {
   const errors = allocations.flatMap((allocation, index) => {
     const checked = check(amountRule, allocation.amount)
@@ -161,7 +159,7 @@ function checkAmounts(allocations: readonly NewAllocation[]): void {
   if (errors.length > 0) throw fieldErrorsProblem(errors)
 }
 
-/** Inserts allocations. If the payment already has an allocation to an invoice, the amount is added to it. */
+/** If the payment already has an allocation to an invoice, the amount is added to it. */
 async function addAllocations(
   tx: Transaction,
   { id, account_id }: PaymentRow,
