@@ -1,5 +1,3 @@
-/** Clients by network, with the connections and the memory that each uses at present. */
-
 /**
  * The memory has two partitions: `known` for calls whose key is cached, and `unknown` for all others, so that clients
  * without a key cannot use all of the memory.

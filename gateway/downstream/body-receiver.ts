@@ -1,4 +1,3 @@
-/** Receives the request bodies of one connection, one after another. */
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import type { Body, BodyLimits, Call } from '../call/call.ts'
 import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'

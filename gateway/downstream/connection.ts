@@ -100,11 +100,9 @@ export class Connection implements CallConnection, BudgetedConnection {
    * connection is destroyed.
    */
   #deadline: number
-  /** `performance.now()` after which a half-closed connection is destroyed. */
   #halfClosedDeadline = Number.POSITIVE_INFINITY
   /** Whether no complete head has arrived yet. */
   #isFresh = true
-  /** `performance.now()` from which the connection is old. */
   readonly #oldFrom: number
   #isOld = false
   /** Whether the client has closed its half of the connection. */

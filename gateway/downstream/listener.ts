@@ -32,8 +32,8 @@ import { onTicketKeys } from './ticket-keys.ts'
 
 /**
  * The number of connections that may wait at each listening socket to be accepted (the kernel's `somaxconn` may be
- * lower). Beyond it, the kernel drops packets of the TCP handshake: a client whose first packet is dropped retries
- * after a second, and a client whose last packet is dropped believes that it is connected.
+ * lower). Beyond it, the kernel drops packets of the TCP handshake: clients retry after a second, or believe that they
+ * are connected.
  */
 const BACKLOG = 4096
 /**

@@ -1,7 +1,4 @@
-/**
- * The gateway's metrics, see docs/metrics.md. Some are recorded for each call, others are read at each
- * scrape.
- */
+/** The gateway's metrics, see docs/metrics.md. */
 import type { Agent } from 'node:http'
 import { type ProblemCode, problemType } from '../../shared/contract/problem.ts'
 import type { Durations, Metrics } from '../../shared/process/metrics.ts'

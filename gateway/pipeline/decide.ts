@@ -15,7 +15,7 @@ export type Decision =
   | { readonly kind: 'respond'; readonly response: Response }
   | { readonly kind: 'reject'; readonly problem: Problem }
 
-/** The first check that fails determines the response, so the order of the checks is a part of the API's behavior. */
+/** The first check that fails determines the response, so the order of the checks is part of the API's behavior. */
 export function decide(
   routing: Routing,
   body: Body,

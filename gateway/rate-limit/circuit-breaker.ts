@@ -39,7 +39,6 @@ const NO_PARTITION = ''
 export class CircuitBreakers {
   readonly #store: RedisStore
   readonly #log: Logger
-  /** The value of `RATE_LIMIT_ON_REDIS_OUTAGE`. */
   readonly #onOutage: 'local' | 'deny'
   readonly #openBreakers = new Map<string, Outage>()
   readonly #pending = new Map<string, PendingScriptCalls>()

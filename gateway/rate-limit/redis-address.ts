@@ -30,7 +30,6 @@ export type RedisAddress = RedisLogin & {
     | {
         readonly form: 'sentinel'
         readonly sentinels: readonly RedisHost[]
-        /** The name by which the sentinels know the master. */
         readonly master: string
         readonly sentinelLogin: RedisLogin
       }

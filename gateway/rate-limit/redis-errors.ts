@@ -10,8 +10,9 @@ export class RedisTimeout extends Error {}
 export class RedisReplyLost extends Error {}
 
 /**
- * Errors with which the server rejects the script, or the first write of the script, so that nothing is counted. The
- * script handles errors of one counter itself. An error after the script has counted some calls begins with `PARTIAL`.
+ * Errors with which the server rejects the script, or the first write of the script, so that nothing is counted. Not in
+ * this list: errors of one counter, which the script handles, and errors after the script has counted some calls, which
+ * begin with `PARTIAL`.
  */
 const REJECTED_BY_SERVER =
   /^(OOM|LOADING|READONLY|BUSY|NOSCRIPT|MISCONF|NOREPLICAS|CLUSTERDOWN|MASTERDOWN|TRYAGAIN|MOVED|ASK|NOAUTH|NOPERM|WRONGPASS|DENIED)\b/

@@ -36,8 +36,8 @@ export interface LocalWindows {
    */
   open(keyId: string, limit: number): Window
   /**
-   * Sets the window to the count of the shared store, plus the calls that are still `unreported`. These must not
-   * include calls that this count includes.
+   * Sets the window to the count of the shared store, plus `unreported`, from which the caller has already subtracted
+   * the calls that this count includes.
    */
   set(keyId: string, used: number, limit: number, endsAt: number): void
   /** See `RateLimiter.takeChanged`. */
