@@ -1,7 +1,6 @@
 /**
- * `npm start` runs the whole service on this machine, without any other server: a backend on SQLite, a
- * gateway that counts calls itself (or in Redis if REDIS_URL is set), and a demo account. It is for trying the
- * service out; operators run the two processes separately.
+ * `npm start` runs the whole service on this machine, without any other server: a backend on SQLite, a gateway that
+ * counts calls itself (or in Redis if REDIS_URL is set), and a demo account. It is for trying the service out.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'

@@ -1,6 +1,6 @@
 /**
  * The audit log: one row for each action, written in the transaction that performs the action. If the action has no
- * transaction, e.g. a failed login or an export, the row has one of its own.
+ * transaction, e.g. a failed login, the row has one of its own.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'

@@ -1,7 +1,7 @@
 /**
  * The logo in an account's reminders: a PNG or JPEG, recognized by its bytes. SVG is rejected, because it can contain
  * scripts and references to other files. The id of a logo is the digest of its content. Messages refer to this id, so
- * they keep their logo when the account changes its logo.
+ * they keep their logo when the account gets another one.
  */
 import { createHash } from 'node:crypto'
 import { imageSize } from 'image-size'

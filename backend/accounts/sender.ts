@@ -19,9 +19,8 @@ export function senderNameOf({ sender_name, name }: Pick<AccountRow, 'sender_nam
 export const SENDER_NAME_LENGTH_MAX = 100
 
 /**
- * A sender name must not look like an address, because mail programs might show it instead of the real address. It must
- * therefore not contain @ or similar characters, delimiters of addresses (<, >, " and \), or invisible characters, some
- * of which reverse the direction of text. It must not be blank.
+ * A sender name must not look like an address, because mail programs might show it instead of the real address.
+ * Invisible characters, some of which reverse the direction of text, are therefore rejected too.
  */
 const SENDER_NAME = matching(
   // Allowed are the zero-width joiner and non-joiner, which Persian and emoji need, and the variation selectors of

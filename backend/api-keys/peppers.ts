@@ -1,8 +1,7 @@
 /**
- * A pepper is a secret of the backends. The stored hash of an API key is computed from the key and a pepper. The
- * database contains no pepper, so a stolen copy is not enough to verify a guessed key. Peppers have versions, so that
- * they can be rotated: a new key is hashed with the first pepper in the setting `KEY_PEPPER`, and each key is verified
- * with the pepper with which it was hashed.
+ * A pepper is a secret of the backends, which is hashed together with each API key. The database contains no pepper, so
+ * a stolen copy is not enough to verify a guessed key. A new key is hashed with the first pepper in the setting
+ * `KEY_PEPPER`. Each key is verified with the pepper whose version is stored with the key.
  */
 import { createHmac } from 'node:crypto'
 

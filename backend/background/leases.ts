@@ -13,9 +13,9 @@ import type { Reader, Tables, Transaction } from '../database/tables.ts'
 const START_MS_MAX = 5000
 
 /**
- * The time between the end of the work and the end of the lease: 10 s for recording the outcome, and 20 s for clocks.
- * Each backend's clock may differ from the database's by 10 s (`CLOCK_DIFFERENCE_MS_MAX` in
- * `../database/postgres/primary.ts`), so the clocks of two backends may differ by 20 s.
+ * The time between the end of the work and the end of the lease: 10 s for recording the outcome, and 20 s for clocks,
+ * because each backend's clock may differ from the database's by 10 s (`CLOCK_DIFFERENCE_MS_MAX` in
+ * `../database/postgres/primary.ts`).
  */
 const MARGIN_MS = 30_000
 

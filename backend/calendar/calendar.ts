@@ -85,9 +85,8 @@ export function startOfDay(date: string, timezone: string): Date {
  */
 export function instantOf(date: string, hour: number, timezone: string): Date {
   const localAsUtc = Date.parse(`${date}T00:00:00Z`) + Math.round(hour * HOUR_MS)
-  // The offset from UTC may change on this day. One candidate uses the offset before the change, the other one the
-  // offset after it. Clocks are less than a day ahead of UTC or behind it, so `localAsUtc - DAY_MS` is before the
-  // result, and `localAsUtc + DAY_MS` after it.
+  // The offset from UTC may change on this day, so there are two candidates. Clocks are less than a day ahead of UTC or
+  // behind it, so `localAsUtc - DAY_MS` is before the result, and `localAsUtc + DAY_MS` after it.
   const withOffsetBefore = localAsUtc - offsetAt(localAsUtc - DAY_MS, timezone)
   const withOffsetAfter = localAsUtc - offsetAt(localAsUtc + DAY_MS, timezone)
   // If the clocks are set back, they may show the time at both candidates; if they are set forward, at neither. In both

@@ -1,6 +1,6 @@
 /**
  * A small sample ledger. Its dates are relative to today, so that the demo account looks in use on any day. The
- * addresses are in reserved domains, and debtors of a demo account are never contacted.
+ * addresses are in reserved domains.
  */
 import type { MessageRow } from '../database/tables.ts'
 

@@ -1,7 +1,4 @@
-/**
- * The tables with personal data of a debtor, apart from the table `debtors`. A test fails if one is missing: it stores
- * a marker in every text about a debtor, erases the debtor, and searches all tables for the marker.
- */
+/** The tables with personal data of a debtor, apart from the table `debtors`. A test fails if one is missing. */
 
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { writeInBatches } from '../background/batches.ts'

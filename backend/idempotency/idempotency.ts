@@ -168,9 +168,9 @@ async function performAndStoreKey(
 ): Promise<Outcome> {
   const { accountId } = attempt
   const performAndStore = async (tx: Transaction): Promise<Outcome> => {
-    // The lock and the first statements of the work are sent together, in one round trip. With SQLite,
-    // where `isConcurrent` is false, no lock is needed: there is only one backend process, in which a call waits for an
-    // earlier call with the same key (`running`).
+    // The lock and the first statements of the work are sent together, in one round trip. With SQLite, where
+    // `isConcurrent` is false, no lock is needed: in the only backend process, a call waits for an earlier call with
+    // the same key (`running`).
     const locking = database.isConcurrent ? lockKey(tx, attempt) : undefined
     const [, recorded] = await together([locking, work(tx)])
     await insertRow(tx, rowOf(attempt, recorded, now))

@@ -1,6 +1,6 @@
 /**
- * Changes the state of messages: updates the row, appends to the log of transitions, and records the event that reports
- * the new state, if there is one. The caller must have locked the debtor.
+ * Changes the state of messages, logs the transition, and records the event that reports the new state. The caller must
+ * have locked the debtor.
  */
 
 import type { Transaction } from '../database/database.ts'

@@ -1,8 +1,8 @@
 /**
  * ISO 4217, list one as of January 2026: every active code for which the list gives a number of decimals, grouped by
- * this number. We do not use ICU's numbers, because they are meant for display and differ from the list, e.g. 0 instead
- * of 2 for HUF. Codes for which the list gives no number (XAU, XDR, XTS, XXX …) are absent: without a number of
- * decimals, an amount in minor units would have no meaning.
+ * this number. ICU's numbers are not used, because they are meant for display and differ from the list, e.g. 0 instead
+ * of 2 for HUF. Codes without a number (XAU, XDR, XTS, XXX …) are absent, because an amount in minor units would have
+ * no meaning.
  */
 const CODES_BY_EXPONENT: readonly (readonly [exponent: number, codes: string])[] = [
   [0, 'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF'],

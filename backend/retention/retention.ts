@@ -12,8 +12,8 @@ import { WEBHOOK_RETENTION } from '../webhooks/retention.ts'
 const EVERY_MS = 600_000
 
 /**
- * After each batch, retention pauses for as long as the batch took, but at most for this long. Retention therefore uses
- * at most half of the database's time, because a batch usually takes much less than a second.
+ * After each batch, retention pauses for as long as the batch took, but at most for this long. It therefore uses at
+ * most half of the database's time, because a batch usually takes much less than a second.
  */
 const PAUSE_MS_MAX = 1000
 

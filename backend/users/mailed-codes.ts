@@ -1,6 +1,6 @@
 /**
  * The codes of mailed invitations and password resets. A code is derived from a key and the id of the invitation or
- * password reset, so that the mail can be written again although only the code's hash is stored.
+ * reset, so that the mail can be written again although only the code's hash is stored.
  */
 import assert from 'node:assert'
 import { createHmac } from 'node:crypto'

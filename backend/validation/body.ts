@@ -84,10 +84,9 @@ function checkMetadata(metadata: JsonObject) {
 const SAME_NAME = new Rejection('conflicting_field', 'has the same name as another member')
 
 /**
- * Shortens each member of the body that is an array and too long for any `list`: joi would validate all its items,
- * which takes a quarter of a second for 10,000 items. A shortened array still has too many items, so every `list`
- * rejects it. Every member that can be an array must therefore be declared with `list`: another schema might accept the
- * shortened array.
+ * Shortens members of the body that are arrays too long for any `list`: joi would validate all items, which takes a
+ * quarter of a second for 10,000 items. Every `list` still rejects a shortened array. Every member that can be an array
+ * must therefore be declared with `list`: another schema might accept the shortened array.
  */
 export function shortenHugeLists(body: JsonObject): JsonObject {
   const isTooLong = (value: unknown) => Array.isArray(value) && value.length > ITEMS_MAX

@@ -11,10 +11,10 @@ interface Identified {
 }
 
 /**
- * Runs `insert`, which inserts `row`. Throws 409 `duplicate_external_id` if another row of the account already has the
- * same `external_id`, even if `row` also violates another unique constraint: databases differ in the violation that
- * they report first. If a prepared statement violates a constraint, the transaction ends (see `prepared`), so the other
- * row can no longer be read. `insert` must therefore not use a prepared statement.
+ * `insert` must insert `row`. Throws 409 `duplicate_external_id` if another row of the account already has the same
+ * `external_id`, even if `row` also violates another unique constraint: databases differ in the violation that they
+ * report first. `insert` must not use a prepared statement: if such a statement violates a constraint, the transaction
+ * ends (see `prepared`), and the other row can no longer be read.
  */
 export async function insertWithUniqueExternalId(
   tx: Transaction,

@@ -62,8 +62,8 @@ export const VALIDATION: ValidationOptions = {
 }
 
 /**
- * Returns the schema with specific details for some errors. joi's own option for messages is not used: with it, joi
- * would merge the messages again on each validation, and a validation would take ten times as long.
+ * Returns the schema with specific details for some errors. joi's own option for messages is not used: joi would then
+ * merge the messages on each validation, which would take ten times as long.
  */
 export function withDetails<S extends AnySchema>(
   schema: S,
