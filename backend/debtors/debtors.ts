@@ -290,7 +290,6 @@ type Variant = PageVariant & { readonly status: string | undefined }
 
 const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const page = pageWithBounds(variant, filters)
-  // Few debtors have the same e-mail address, so finding and sorting them is faster than reading the list in its order.
   const pageWithSortHint = ignoreSortIndexIfFiltered(page, { byOtherFilters: [filters.email] })
   const conditions = [
     ...equals('account_id', filters.accountId),

@@ -54,13 +54,13 @@ export interface DirectoryQuery {
 const ALWAYS_TRUE = sql<SqlBool>`1 = 1`
 
 /** A debtor, and the value by which the list is sorted: a due date, `none` if the debtor owes nothing, or an amount. */
-interface Position {
+interface DebtorPosition {
   readonly id: string
   /** Undefined if the list is sorted by name. */
   readonly value: string | undefined
 }
 
-interface Start extends Position {
+interface Start extends DebtorPosition {
   readonly name: string
 }
 
@@ -95,7 +95,7 @@ export async function listDirectory(
  * The cursor contains the value by which the list was sorted: if the debtor pays before the next page is requested, its
  * new value is at another place in the list.
  */
-function cursorOf({ id, value }: Position): string {
+function cursorOf({ id, value }: DebtorPosition): string {
   return value === undefined ? id : `${value}_${id}`
 }
 
@@ -120,7 +120,7 @@ async function listPositions(
   accountId: string,
   query: PositionedQuery,
   found: readonly string[] | undefined,
-): Promise<Position[]> {
+): Promise<DebtorPosition[]> {
   if (found !== undefined) return listSearchResults(reader, accountId, query, found)
   if (query.sort === '-owes') return listByAmountOwed(reader, accountId, query)
   if (query.sort === 'name') return listByName(reader, accountId, query)
@@ -135,7 +135,7 @@ async function listByDueDate(
   reader: Reader,
   accountId: string,
   query: PositionedQuery,
-): Promise<Position[]> {
+): Promise<DebtorPosition[]> {
   const { view, start, today, limit } = query
   const date = start === undefined ? undefined : dueDateOf(start)
   const owing =
@@ -181,7 +181,7 @@ async function listByName(
   accountId: string,
   { view, start, limit }: PositionedQuery,
   condition = ALWAYS_TRUE,
-): Promise<Position[]> {
+): Promise<DebtorPosition[]> {
   const rows = await reader
     .selectFrom('debtors')
     .select('id')
@@ -208,7 +208,7 @@ async function listByAmountOwed(
   reader: Reader,
   accountId: string,
   { currency, start, limit }: PositionedQuery,
-): Promise<Position[]> {
+): Promise<DebtorPosition[]> {
   const rows = await reader
     .selectFrom('debtor_balances')
     .select(['debtor_id as id', 'outstanding'])
@@ -249,7 +249,7 @@ async function listSearchResults(
   accountId: string,
   { view, start, today }: Pick<PositionedQuery, 'view' | 'start' | 'today'>,
   found: readonly string[],
-): Promise<Position[]> {
+): Promise<DebtorPosition[]> {
   if (found.length === 0) return []
   const date = sql<string>`coalesce(debtor_standings.oldest_due_date, ${NONE})`
   const rows = await reader

@@ -1,6 +1,6 @@
 /**
  * Reverses a payment that bounced or was recorded by mistake. One transaction undoes all its effects on invoices and
- * balances; the payment and its allocations are kept, and the payment is marked as reversed.
+ * balances; the payment and its allocations are kept.
  */
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'

@@ -146,7 +146,7 @@ export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<
   }
 }
 
-/** The metrics of a worker, in the form that `aggregateFrom` can combine with the metrics of other workers. */
+/** The metrics of a worker, for `aggregateFrom`. */
 export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
 /**
