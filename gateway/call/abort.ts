@@ -4,9 +4,8 @@ export interface Abortable {
 }
 
 /**
- * Aborts the work of a call. The work in progress is the listener. One is enough, since the steps of a call run one
- * after another. An `AbortSignal` would be slower: its `addEventListener` takes more CPU time than all other
- * bookkeeping of a step.
+ * Aborts the work of a call. One listener is enough, since the steps of a call run one after another. The
+ * `addEventListener` of an `AbortSignal` takes more CPU time than all other bookkeeping of a step.
  */
 export class Abort {
   #reason: Error | undefined

@@ -24,7 +24,6 @@ export function createBodyDecoder(framing: BodyFraming): BodyDecoder {
 
 const EMPTY: Buffer = Buffer.alloc(0)
 
-/** Decodes a body whose length is in `Content-Length` (RFC 9112, section 6.3). */
 class LengthDecoder implements BodyDecoder {
   readonly bufferedBytes = 0
   #remaining: number
@@ -166,7 +165,6 @@ function readSize(bytes: Buffer, from: number, end: number): number {
   return size
 }
 
-/** Returns the value of a hexadecimal digit in ASCII; undefined for other bytes. */
 function hexDigit(byte: number): number | undefined {
   if (byte >= 48 && byte <= 57) return byte - 48
   const lowerCase = byte | 32

@@ -5,7 +5,7 @@
 import { HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX } from './limits.ts'
 
 export type Http1Fault =
-  /** The message violates the grammar, or is ambiguous. */
+  /** The message violates the grammar, is ambiguous, or uses a feature that is not supported. */
   | 'malformed'
   | 'unknown_method'
   | 'duplicate_authorization'

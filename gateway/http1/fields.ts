@@ -1,9 +1,9 @@
 /** Strictly parses the field lines (RFC 9112, section 5) of requests, responses and trailers. */
 import { malformed } from './errors.ts'
 
-/** A character of a token (RFC 9110, section 5.6.2). */
+/** RFC 9110, section 5.6.2. */
 const TOKEN_CHARACTER = /[!#$%&'*+.^_`|~0-9A-Za-z-]/
-/** The value of a field (RFC 9110, section 5.5). */
+/** RFC 9110, section 5.5. */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const IN_NAME = bytesThatMatch(TOKEN_CHARACTER)
 const IN_VALUE = bytesThatMatch(FIELD_VALUE)
@@ -38,7 +38,6 @@ export function parseFields(bytes: Uint8Array, text: string, from: number): stri
   return fields
 }
 
-/** Whether `text` may be sent as the value of a field. */
 export function isFieldValue(text: string): boolean {
   return FIELD_VALUE.test(text)
 }
@@ -82,7 +81,6 @@ function isName(name: string, bytes: Uint8Array, from: number, to: number): bool
   return name.length === to - from
 }
 
-/** Returns the value without surrounding spaces and tabs. */
 function readValue(bytes: Uint8Array, text: string, begin: number, end: number): string {
   let from = begin
   let to = end

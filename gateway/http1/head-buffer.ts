@@ -3,7 +3,6 @@ import { GrowingBuffer } from './growing-buffer.ts'
 
 const END_OF_HEAD = '\r\n\r\n'
 
-/** A complete head. */
 export interface HeadBytes {
   /** The head, the empty line at its end, and what has arrived after it. */
   readonly bytes: Buffer

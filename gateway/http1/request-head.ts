@@ -157,7 +157,7 @@ function checkHost(host: string | undefined): void {
   }
 }
 
-/** Returns the framing of the body (RFC 9112, section 6). Throws if it is invalid, or if the method allows no body. */
+/** RFC 9112, section 6. Throws if the framing is invalid, or if the method allows no body. */
 function readFraming(
   method: string,
   version: string,

@@ -57,8 +57,8 @@ export class RequestReader {
   }
 
   /**
-   * Returns the next head, or undefined while it is incomplete. Throws `Http1Error` if the head is malformed or
-   * too long. An invalid byte and a malformed request line are rejected even before the head is complete.
+   * Returns the next head, or undefined while it is incomplete. Throws `Http1Error` if the head is malformed or too
+   * long.
    */
   readHead(): RawRequestHead | undefined {
     if (this.isEmpty) return undefined

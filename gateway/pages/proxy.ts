@@ -159,7 +159,7 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
 
 type Exchange = (request: PageRequest, client: string, backend: Backend) => Promise<IncomingMessage>
 
-/** Returns the function that sends a request. Its promise resolves when the response's head has arrived. */
+/** The promise of the returned function resolves when the response's head has arrived. */
 function createExchange({
   gatewaySecrets,
   timeoutMs,
@@ -225,7 +225,7 @@ function isBare404({ statusCode, headers }: IncomingMessage): boolean {
   return statusCode === 404 && headers['content-length'] === '0'
 }
 
-/** Returns the response for the client. Rejects if the backend's response is malformed, late or incomplete. */
+/** Rejects if the backend's response is malformed, late or incomplete. */
 async function clientResponseOf(
   method: string,
   response: IncomingMessage,

@@ -1,6 +1,6 @@
 /**
- * One attempt to send a request to a backend and to receive its response. A small response is buffered, and a
- * large one is streamed. A response that ends early is a failure.
+ * One attempt to send a request to a backend and to receive its response. A small response is buffered, and a large one
+ * is streamed.
  */
 import { Readable } from 'node:stream'
 import { copyBuffer } from '../../shared/process/buffers.ts'

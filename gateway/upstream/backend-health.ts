@@ -10,14 +10,14 @@ const HALF_LIFE_MS = 10_000
 /** The minimum time between two updates of the weights. */
 const WEIGH_INTERVAL_MS = 1_000
 /**
- * A healthy backend is not ejected if it has fewer failures than `FAILURES_MIN`, or if its healthy peers have fewer
- * results than `PEER_RESULTS_MIN`.
+ * A healthy backend is ejected only if it has at least `FAILURES_MIN` failures, and its healthy peers have at least
+ * `PEER_RESULTS_MIN` results.
  */
 const FAILURES_MIN = 5
 const PEER_RESULTS_MIN = 10
 /**
- * A healthy backend is ejected only if its share of failures is at least `FAILED_SHARE_MIN`, and at least
- * `TIMES_PEERS_MIN` times the share of its healthy peers.
+ * In addition, its share of failures must be at least `FAILED_SHARE_MIN`, and at least `TIMES_PEERS_MIN` times the
+ * share of its healthy peers.
  */
 const FAILED_SHARE_MIN = 0.1
 const TIMES_PEERS_MIN = 5

@@ -109,8 +109,8 @@ export class BackendSet implements Backends {
   connections(): { readonly size: number; readonly free: number } {
     const backends = this.#backends.length === 1 ? this.#backends : this.#candidates(undefined)
     let free = 0
-    // The `free` of a backend is negative if its queue is longer than the number of its free connections. Such a queue
-    // does not use connections of the other backends.
+    // `free` is negative if the queue of a backend is longer than the number of its free connections. This queue does
+    // not use connections of other backends.
     for (const { pools } of backends) free += Math.max(0, pools.calls.free)
     return { size: this.#poolSizes.calls * backends.length, free }
   }

@@ -47,8 +47,8 @@ export interface Backends {
    */
   readonly concurrentPagesMax: number
   /**
-   * Returns the backend to send the next request to. Returns `excluded` only if there is no other. Throws
-   * `Problem` 503 if no backend is known.
+   * Returns the backend for the next request; `excluded` only if there is no other. Throws `Problem` 503 if no backend
+   * is known.
    */
   choose(excluded?: Backend): Backend
   /** Records whether a request to the backend failed: with a 5xx, a missed deadline, or a lost response. */
@@ -59,11 +59,10 @@ export interface Backends {
   /**
    * Sends a small signed JSON request, which must be idempotent, because it may be sent several times:
    *
-   * - If no connection to a backend can be opened, the next backend is tried, until all were tried.
-   * - If an attempt fails before its deadline and there is another backend, the request is sent once more, to that one.
-   * - The first attempt is aborted if its backend misses a readiness probe while another backend is ready. It is also
-   *   aborted if its backend responds to a probe, but has not responded to the request for 2 seconds. In both cases,
-   *   the request is sent again, to another backend if there is one.
+   * - if no connection can be opened: to the next backend, until all were tried;
+   * - if an attempt fails before the deadline of the request: once more, to another backend;
+   * - if the first backend misses a readiness probe while another backend is ready, or if it responds to a probe, but
+   *   has not responded to the request for 2 seconds: once more.
    */
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */

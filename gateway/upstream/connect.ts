@@ -63,7 +63,7 @@ export function closeIdleConnections(agent: Agent): void {
   for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy()
 }
 
-/** Every error of the connector is a `BackendUnreachable`. `onread` receives the bytes that arrive (see `node:net`). */
+/** Every error of the connector is a `BackendUnreachable`. */
 function createConnector({ ip, socketPath }: BackendAddress, onread?: OnReadOpts): Connect {
   // `Host` and the certificate check use the host name, but connections are opened to this one address.
   const lookup: LookupFunction | undefined =

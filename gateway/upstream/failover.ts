@@ -40,21 +40,15 @@ export async function sendWithFailover<B extends Backend, T>(
 const MOVED = 'MOVED_TO_OTHER_BACKEND'
 
 /**
- * The gateway moves a request to another backend, if there is one:
- *
- * - a call that waits for a connection, because the first backend is failing or not ready, or because another backend
- *   has an idle connection;
- * - an internal request, such as a key look-up, to which the first backend has not responded, because the connection or
- *   the backend is assumed to be dead.
+ * The gateway moves a call that waits for a connection, because its backend is failing or not ready, or because another
+ * backend has an idle connection. It moves an internal request, such as a key look-up, because its connection or its
+ * backend is assumed to be dead.
  */
 export class MovedToOtherBackend extends Error {
   readonly code = MOVED
 }
 
-/**
- * Whether the error is a `MovedToOtherBackend`, or an `AttemptFailed` with this cause (`AttemptFailed` has the code of
- * its cause).
- */
+/** Whether the error is a `MovedToOtherBackend`, or an `AttemptFailed` with this cause. */
 export function isMoved(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === MOVED
 }

@@ -91,7 +91,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
         backends.recordResult(backend, { isFailed: response.status >= 500 })
         return response
       } catch (error) {
-        // A call that is moved to another backend has not been sent to this one, so the attempt is no failure.
+        // A call that is moved was not sent to this backend, so the attempt is no failure.
         if (error instanceof AttemptFailed && !isMoved(error)) recordFailure(backend, error, abort)
         throw error
       } finally {

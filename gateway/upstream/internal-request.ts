@@ -1,4 +1,4 @@
-/** Sends the gateway's internal requests to backends: look-ups, probes and reports. Responses are small. */
+/** Sends the gateway's internal requests to backends: look-ups, probes and reports. */
 import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 import type { BackendPool } from './pool.ts'
 

@@ -5,10 +5,7 @@ import { readIntoSharedBuffer } from './shared-read-buffer.ts'
 
 /** How often deadlines and idle times are checked. */
 const CHECK_INTERVAL_MS = 100
-/**
- * Idle connections are closed this long before the backend would close them, so that no request is lost on a connection
- * that the backend is closing.
- */
+/** Idle connections are closed this long before the backend closes them, so that no request is lost on them. */
 const KEEP_ALIVE_RESERVE_MS = 1_000
 
 export type Connect = (
@@ -109,7 +106,7 @@ export class BackendPool {
     this.closeIdle()
   }
 
-  /** Closes the pool immediately. Requests in progress and queued requests fail. */
+  /** Closes the pool immediately: all its requests fail. */
   destroy(): void {
     this.close()
     clearInterval(this.#checkTimer)
