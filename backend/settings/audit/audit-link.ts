@@ -3,8 +3,8 @@ import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 
 /**
- * Returns undefined for Members, who cannot see the audit log. Callers should render the link only if the log contains
- * an action on the record: otherwise it leads to an empty list.
+ * Returns undefined for Members, who cannot see the audit log. Call this only if the log contains an action on the
+ * record: otherwise, the link leads to an empty list.
  */
 export function renderAuditLink({ user }: Session, subjectId: string): Html | undefined {
   if (user.role !== 'admin') return undefined

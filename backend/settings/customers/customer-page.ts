@@ -45,12 +45,12 @@ import { renderInvoiceTable } from './invoice-table.ts'
 import { renderPaymentTable } from './payment-table.ts'
 
 /**
- * How many rows of each list the page shows at most. `readCustomer` reads one more, which shows that the list is
+ * How many rows of each list the page shows at most. `readCustomerView` reads one more, which shows that the list is
  * longer.
  */
 const SHOWN_MAX = 10
 
-export interface Customer {
+export interface CustomerView {
   readonly session: Session
   readonly now: Date
   readonly row: DebtorRow
@@ -67,10 +67,10 @@ export interface Customer {
 }
 
 /** Throws `not_found`. */
-export async function readCustomer(
+export async function readCustomerView(
   reader: Reader,
   { session, id, now }: Pick<SessionRequest, 'session' | 'id' | 'now'>,
-): Promise<Customer> {
+): Promise<CustomerView> {
   const { id: accountId, timezone } = session.account
   const row = (await findDebtor(reader, accountId, id)) ?? notFound('customer', id)
   const today = todayIn(timezone, now)
@@ -105,7 +105,11 @@ export async function readCustomer(
   }
 }
 
-export function renderCustomer(frame: Frame, customer: Customer, rejected?: RejectedAction): Html {
+export function renderCustomer(
+  frame: Frame,
+  customer: CustomerView,
+  rejected?: RejectedAction,
+): Html {
   const { session, row, now, open, others, payments, messages } = customer
   const times: TimeContext = { now, timezone: session.account.timezone }
   const today = todayIn(session.account.timezone, now)
@@ -140,18 +144,18 @@ function fullList(name: string, path: string): FullList {
   return { name, path: `/settings/${path}`, shownMax: SHOWN_MAX }
 }
 
-function canChange({ session, row }: Customer): boolean {
+function canChange({ session, row }: CustomerView): boolean {
   return session.user.role === 'admin' && row.erased_at === null
 }
 
-function renderBalances({ balances }: Customer): Html {
+function renderBalances({ balances }: CustomerView): Html {
   return html`<dl class="figures">
 <div><dt>Owes</dt><dd>${renderSums(balances, 'outstanding')}</dd></div>
 <div><dt>Overdue</dt><dd>${renderSums(balances, 'overdue')}</dd></div>
 <div><dt>On account</dt><dd>${renderSums(balances, 'unapplied')}</dd></div></dl>`
 }
 
-function renderContact(frame: Frame, { row, session }: Customer, path: string): Html {
+function renderContact(frame: Frame, { row, session }: CustomerView, path: string): Html {
   const { contactability_email: contact } = row
   const isAdmin = session.user.role === 'admin'
   const address = Object.values(addressOf(row)).filter((part) => part !== null)
@@ -189,7 +193,7 @@ ${renderActionButton(frame, path, { name: 'clear-contact', title })}`
 
 function renderChasing(
   frame: Frame,
-  customer: Customer,
+  customer: CustomerView,
   path: string,
   rejectedPause: RejectedAction | undefined,
 ): Html {

@@ -22,10 +22,10 @@ import {
   type SessionRequest,
   type SettingsDeps,
 } from '../shell/page-request.ts'
-import type { RenderPage, Response } from '../shell/response.ts'
+import type { PageResponse, RenderPage } from '../shell/response.ts'
 import { renderArchive } from './archive-page.ts'
 import { renderCustomerForm } from './customer-form-page.ts'
-import { type Customer, readCustomer, renderCustomer } from './customer-page.ts'
+import { type CustomerView, readCustomerView, renderCustomer } from './customer-page.ts'
 
 const PATH = '/settings/customers'
 const ADMINS_ONLY = 'Only an Admin can change customers.'
@@ -40,7 +40,8 @@ export const customerPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}`,
-    handle: async (request, { database }) => responseOf(await readCustomer(database.read, request)),
+    handle: async (request, { database }) =>
+      responseOf(await readCustomerView(database.read, request)),
   },
   {
     method: 'GET',
@@ -192,13 +193,13 @@ async function rerenderAction(
   { database }: SettingsDeps,
 ) {
   if (problem.code === 'not_found') return undefined
-  const customer = await readCustomer(database.read, request)
+  const customer = await readCustomerView(database.read, request)
   const labeled = withFieldLabels(problem, { until: 'The end of the pause' })
   const rejected = { name, fields: request.fields, problem: labeled }
   return responseOf(customer, rejected).page
 }
 
-function responseOf(customer: Customer, rejected?: RejectedAction) {
+function responseOf(customer: CustomerView, rejected?: RejectedAction) {
   const page: RenderPage = (frame) => renderCustomer(frame, customer, rejected)
   return { json: representDebtor(customer.row, customer.balances), page }
 }
@@ -206,7 +207,7 @@ function responseOf(customer: Customer, rejected?: RejectedAction) {
 async function responseAfterChange(
   { session, id, now }: SessionRequest,
   reader: Reader,
-): Promise<Response> {
+): Promise<PageResponse> {
   const row = await getDebtor(reader, session, id)
   const today = todayIn(session.account.timezone, now)
   const balances = await readBalances(reader, session.account.id, [id], today)

@@ -15,7 +15,7 @@ import type { FlashName } from '../shell/flash-words.ts'
 import { renderKeptFields } from '../shell/kept-form.ts'
 import { renderHidden } from '../shell/layout.ts'
 import type { SessionRequest, SettingsDeps } from '../shell/page-request.ts'
-import type { Response } from '../shell/response.ts'
+import type { PageResponse } from '../shell/response.ts'
 
 export const IDEMPOTENCY_KEY_FIELD = 'idempotency_key'
 /** Visible ASCII, as in the API's header. */
@@ -45,7 +45,7 @@ export async function performOnce(
   deps: SettingsDeps,
   { operation, flash, undo, location, isKeyOptional }: OnceOptions,
   perform: (tx: Transaction) => Promise<{ readonly id: string }>,
-): Promise<Response> {
+): Promise<PageResponse> {
   const { session, fields, wantsJson } = request
   rejectIfReadOnly(session)
   const performWithFlash = async (tx: Transaction) => {
@@ -81,8 +81,8 @@ export async function createOnce<Created>(
   deps: SettingsDeps,
   { operation, repeatedFlash, location }: CreateOnceOptions,
   create: (tx: Transaction) => Promise<{ readonly json: { readonly id: string } } & Created>,
-  respond: (created: Created) => Response,
-): Promise<Response> {
+  respond: (created: Created) => PageResponse,
+): Promise<PageResponse> {
   const created: Created[] = []
   const createFirst = async (tx: Transaction) => {
     const record = await create(tx)

@@ -200,7 +200,7 @@ an invoice whose amount is too high, void an invoice that should not exist, or r
   return renderPage(frame, { title, section: SECTION, main })
 }
 
-/** With `data-continue`, the script presses the button immediately, so that the import continues by itself. */
+/** With `data-continue`, the script presses the button immediately. */
 function renderProgress(
   frame: Frame,
   { form, result: { importId, rejected } }: Report,

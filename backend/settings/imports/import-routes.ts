@@ -8,7 +8,7 @@ import { findImport } from '../../import/imports.ts'
 import { readOldInvoices } from '../../invoices/old-invoices.ts'
 import { notFound, rejectField, rejectIfReadOnly } from '../shell/faults.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
-import type { Response } from '../shell/response.ts'
+import type { PageResponse } from '../shell/response.ts'
 import { IMPORT_FIELDS, type ImportForm, parseFile, readForm, STEPS } from './import-form.ts'
 import { renderImportForm, renderImportPreview, renderImportReport } from './import-page.ts'
 import {
@@ -54,7 +54,7 @@ function emptyForm(currency: string): ImportForm {
   }
 }
 
-async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<Response> {
+async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<PageResponse> {
   const { session, fields, now, actionContext } = request
   rejectIfReadOnly(session)
   const text = fields.text('step') || 'preview'

@@ -98,10 +98,7 @@ export interface TakeBackView {
   readonly progress?: { readonly done: number; readonly isComplete: boolean }
 }
 
-/**
- * If records remain for another request, the form has the attribute `data-continue`: the page's script then submits it
- * immediately.
- */
+/** With `data-continue`, the script submits the form immediately. */
 export function renderImport(frame: Frame, view: TakeBackView): Html {
   const { row, plan, timezone, isAdmin, progress } = view
   const { counts } = row

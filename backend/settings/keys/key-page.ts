@@ -33,7 +33,7 @@ export function renderKey(
   const { timezone, scopeAllowance } = session.account
   const isAdmin = session.user.role === 'admin'
   const current = usage.hours.at(-1) ?? NO_CALLS
-  // Only gateways know the windows, and the calls that they rejected themselves. They report both.
+  // Gateways report the windows together with the calls that they rejected.
   const hasReports = window !== undefined
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>

@@ -155,7 +155,7 @@ ${
 </section>`
 }
 
-/** The script fills in the dialog from the link that opens it. Without the script, the link leads to a page. */
+/** The script fills in the dialog from the link that opens it. */
 function renderDialog(frame: Frame): Html {
   return html`<dialog id="revoke-dialog" role="alertdialog" aria-labelledby="revoke-title" aria-describedby="revoke-text">
 <h2 id="revoke-title">Revoke <span data-fill="name" translate="no"></span>?</h2>

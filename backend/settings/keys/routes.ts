@@ -23,7 +23,7 @@ import {
   type SessionRequest,
   type SettingsDeps,
 } from '../shell/page-request.ts'
-import type { Frame, Response } from '../shell/response.ts'
+import type { Frame, PageResponse } from '../shell/response.ts'
 import { READ_SCOPES } from '../shell/words.ts'
 import { readEndpointsWithAttempts } from '../webhooks/endpoint-attempts.ts'
 import { NAME_IN_USE, renderIssueForm } from './issue-page.ts'
@@ -218,7 +218,7 @@ async function rejectUnconfirmedName(
 async function changeAllowance(
   request: SessionRequest,
   { database, flushLastUsed }: SettingsDeps,
-): Promise<Response> {
+): Promise<PageResponse> {
   await flushLastUsed()
   const { session, fields, actionContext } = request
   // A form without any checked box sends no list, which means an empty list. In JSON, a missing list is an error.

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { recordAudit } from '../../accounts/audit.ts'
 import { escapeFormulas } from '../../import/formulas.ts'
 import type { SessionRequest, SettingsDeps } from '../shell/page-request.ts'
-import type { Response } from '../shell/response.ts'
+import type { PageResponse } from '../shell/response.ts'
 
 export type Cell = string | number | null
 
@@ -32,7 +32,7 @@ export async function respondWithCsv(
   { database }: SettingsDeps,
   { name, today, head }: CsvList,
   read: ReadRows,
-): Promise<Response> {
+): Promise<PageResponse> {
   const { id: accountId } = session.account
   await database.transaction((tx) =>
     recordAudit(tx, actionContext, {

@@ -16,7 +16,7 @@ import {
 import { checkChosenPassword } from '../../users/password-rules.ts'
 import type { PageRequest, PublicPage, SessionPage, SettingsDeps } from '../shell/page-request.ts'
 import { checkOwnPassword } from '../shell/recent-password.ts'
-import type { Response } from '../shell/response.ts'
+import type { PageResponse } from '../shell/response.ts'
 import { renderLoginDetails } from './login-details-page.ts'
 import { renderLogin } from './login-page.ts'
 
@@ -30,7 +30,10 @@ function loginPathAfter(name: (typeof LOGGED_OUT)[number]): string {
   return `${LOGIN}?after=${name}`
 }
 
-async function showLogin(request: PageRequest, { relyingParty }: SettingsDeps): Promise<Response> {
+async function showLogin(
+  request: PageRequest,
+  { relyingParty }: SettingsDeps,
+): Promise<PageResponse> {
   if (request.session !== undefined) return { location: HOME, json: { location: HOME } }
   const flash = LOGGED_OUT.find((name) => name === request.query.get('after')) ?? null
   return {
@@ -168,7 +171,7 @@ export async function respondToLogin(
   started: { readonly token: string; readonly browserToken?: string | undefined },
   { database }: SettingsDeps,
   now: Date,
-): Promise<Response> {
+): Promise<PageResponse> {
   const session = await findSession(database.read, started.token, now)
   if (session === undefined) {
     throw new Problem('login_failed', 'The login was ended before it was complete. Log in again.')

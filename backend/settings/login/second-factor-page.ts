@@ -103,7 +103,6 @@ store them where you can find them without your phone. Earlier recovery codes no
 <button type="button" data-copy="codes" hidden>Copy<span class="unseen"> recovery codes</span></button></div></div>
 <p><a class="button primary" href="${PATH}">I have stored the codes</a></p>
 </div>`
-  // Without the navigation, people are less likely to leave the page before they have stored the codes.
   return renderPage(frame, { title: 'Recovery codes', hasNoNavigation: true, main })
 }
 

@@ -11,7 +11,7 @@ import { type Labels, rejectIfReadOnly, withFieldLabels } from '../shell/faults.
 import { type ExpectedFields, type Fields, fieldsOf } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
-import type { Frame, Response } from '../shell/response.ts'
+import type { Frame, PageResponse } from '../shell/response.ts'
 import { type Effects, type PreviewContext, previewEffects, representEffects } from './effects.ts'
 
 /**
@@ -141,7 +141,7 @@ async function performMoneyAction<Loaded extends PreviewContext, Input, Done>(
   action: MoneyAction<Loaded, Input, Done>,
   request: SessionRequest,
   deps: SettingsDeps,
-): Promise<Response> {
+): Promise<PageResponse> {
   let undo: Undo | undefined
   const options = {
     operation: action.operation,

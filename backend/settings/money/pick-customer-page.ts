@@ -9,7 +9,7 @@ import { html } from '../../html/html.ts'
 import { renderPage } from '../shell/layout.ts'
 import { renderSums } from '../shell/ledger-words.ts'
 import type { SessionRequest } from '../shell/page-request.ts'
-import type { Response } from '../shell/response.ts'
+import type { PageResponse } from '../shell/response.ts'
 
 /** How many customers the page shows at most. */
 const SHOWN_MAX = 20
@@ -30,7 +30,7 @@ export async function renderPickCustomer(
   { session, now }: SessionRequest,
   search: string,
   { title, question, path }: CustomerPicker,
-): Promise<Response> {
+): Promise<PageResponse> {
   const { id: accountId, timezone } = session.account
   const today = todayIn(timezone, now)
   const reader = database.read

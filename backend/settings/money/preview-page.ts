@@ -9,7 +9,6 @@ import type { ChangedInvoice, Effects } from './effects.ts'
 const SHOWN_MAX = 40
 
 export interface PreviewPage {
-  /** The question, e.g. `Record this payment?`. */
   readonly title: string
   /** The page to which Cancel and the link at the top lead. */
   readonly back: { readonly path: string; readonly name: string }

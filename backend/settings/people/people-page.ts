@@ -110,7 +110,6 @@ function isLastAdmin({ role, status }: UserRow, activeAdmins: number): boolean {
   return role === 'admin' && status === 'active' && activeAdmins === 1
 }
 
-/** Renders a link to a confirmation page, which the script opens as a dialog. */
 function renderLink(path: string, name: string, person: string, isDangerous = false): Html {
   return html`<a class="button small${isDangerous && ' danger'}" href="${path}" data-dialog-page>${name}<span class="unseen"> ${person}</span></a>`
 }

@@ -131,10 +131,7 @@ function renderResumeForm(frame: Frame, rejected?: RejectedForm): Html {
 <p><button class="primary">Resume reminders</button></p></form>`
 }
 
-/**
- * A link to the page of the kill switch opens this dialog. In a browser that runs no scripts, the link opens the page
- * instead.
- */
+/** If scripts run, a link to the page of the kill switch opens this dialog instead. */
 export function renderStopDialog(frame: Frame): Html {
   return html`<dialog id="stop-dialog" role="alertdialog" aria-labelledby="stop-title" aria-describedby="stop-text">
 <h2 id="stop-title">Stop all reminders?</h2>

@@ -39,7 +39,7 @@ import {
   type SessionRequest,
   type SettingsDeps,
 } from '../shell/page-request.ts'
-import type { Response } from '../shell/response.ts'
+import type { PageResponse } from '../shell/response.ts'
 import { WORDING_PREVIEW_PATH } from '../shell/security-headers.ts'
 import {
   FIELD_LABELS,
@@ -278,7 +278,7 @@ async function readSample(
 async function respondWithPreview(
   { database: { read } }: SettingsDeps,
   { content, accountId }: SampleReminder,
-): Promise<Response> {
+): Promise<PageResponse> {
   const written = writeReminder(content)
   const logo = await findLogo(read, accountId, content.creditor.logo?.id ?? null)
   const document = embedLogo(written.html, logo)

@@ -1,6 +1,6 @@
 /**
- * Renders a confirmation page. If a link to it has the attribute `data-dialog-page`, `dialogs.js` shows the card of
- * the page in a dialog. Without the script, the link opens the page.
+ * Renders a confirmation page. If a link to it has the attribute `data-dialog-page`, `dialogs.js` shows the card of the
+ * page in a dialog.
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'

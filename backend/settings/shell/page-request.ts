@@ -17,7 +17,7 @@ import type { Passwords } from '../../users/passwords.ts'
 import type { Cookies } from './cookies.ts'
 import type { ExpectedFields, Fields } from './fields.ts'
 import type { FlashName } from './flash-words.ts'
-import type { RenderPage, Requester, Response } from './response.ts'
+import type { PageResponse, RenderPage, Requester } from './response.ts'
 
 export interface SettingsDeps {
   readonly database: Database
@@ -47,7 +47,6 @@ export interface PageRequest extends Requester {
   readonly now: Date
   /** The IP address of the client, which the gateway reports. */
   readonly address: string | undefined
-  /** The User-Agent header. */
   readonly userAgent: string | undefined
   /** The value of the cookie `session`, valid or not. The session may be pending: it waits for the second factor. */
   readonly sessionToken: string | undefined
@@ -79,9 +78,8 @@ export const EDIT_METHODS = ['PUT', 'POST'] as const
 export interface Page<R extends PageRequest> {
   readonly method: 'GET' | 'POST' | typeof EDIT_METHODS
   readonly path: string
-  /** The fields that a request may contain. */
   readonly expected?: ExpectedFields
-  handle(pageRequest: R, deps: SettingsDeps): Promise<Response>
+  handle(pageRequest: R, deps: SettingsDeps): Promise<PageResponse>
   /** Renders the form again with the problem. If it is absent or resolves with undefined, an error page is shown. */
   rerender?(pageRequest: R, problem: Problem, deps: SettingsDeps): Promise<RenderPage | undefined>
 }

@@ -24,7 +24,7 @@ export interface Frame {
 
 export type RenderPage = (frame: Frame) => Html
 
-export interface Response {
+export interface PageResponse {
   readonly status?: number
   /**
    * The JSON of the response. If it is undefined, a client that wants JSON gets the status 204, or 406 if there is a
@@ -63,14 +63,17 @@ export interface Requester {
   readonly csrfToken: string
 }
 
-export interface FullResponse extends Response {
+export interface FullResponse extends PageResponse {
   readonly cookies?: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
   /** Undefined if the request is redirected before the page's own code runs, e.g. to the login. */
   readonly requester?: Requester
 }
 
-/** Browsers accept HTML explicitly. A client that sends JSON without an Accept header receives JSON. */
+/**
+ * Browsers accept HTML explicitly. A client that accepts neither HTML nor JSON explicitly receives JSON if it sends
+ * JSON.
+ */
 export function wantsJson({ headers }: Pick<Request, 'headers'>): boolean {
   const accepted = readAccept(String(headers['accept'] ?? ''))
   if (accepted.get('text/html')) return false

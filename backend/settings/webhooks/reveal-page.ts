@@ -1,7 +1,4 @@
-/**
- * Shows a new signing secret as `keys/reveal-page.ts` shows a key: without navigation, and only in the response to the
- * request that created it.
- */
+/** Shows a new signing secret, only in the response to the request that created it. */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderCopyField, renderPage } from '../shell/layout.ts'
