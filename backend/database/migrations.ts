@@ -114,7 +114,6 @@ export interface PrepareOptions {
   readonly progress: MigrationProgress
   /** Whether pending migrations are applied. If not, a database that lacks migrations is rejected. */
   readonly mayMigrate: boolean
-  /** In the order in which they are applied; by default `MIGRATIONS`. */
   readonly migrations?: Migrations
 }
 

@@ -29,7 +29,6 @@ export const BATCH_MAX = 100
 export const DAY_MS = 86_400_000
 
 interface AgeRule<Column extends string> {
-  /** The columns of the primary key. */
   readonly key: readonly Column[]
   /**
    * Contains the time from which the row is kept for `keptMs`, e.g. the time of its creation or expiry. The column

@@ -1,4 +1,3 @@
-/** Shows operators the progress of a migration. */
 import type { Logger } from '../../../shared/process/log.ts'
 
 export interface MigrationProgress {

@@ -1,4 +1,3 @@
-/** Migrates a PostgreSQL database to the schema of this program, while other processes use it. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
 import type pg from 'pg'
@@ -25,7 +24,6 @@ const VERSION_MIN = 14
  */
 const MIGRATION_LOCK = 7_215_308_113
 
-/** The pause between two attempts to acquire the lock while another process migrates. */
 const LOCK_POLL_MS = 200
 
 /** How often a waiting process reports that it waits. */

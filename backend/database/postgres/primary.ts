@@ -43,13 +43,13 @@ export interface PrimaryOptions {
   readonly clock: () => Date
 }
 
-/** The state as reported by the server. `timeline` is 0 in recovery, and if there is only one URL. */
+/** `timeline` is 0 in recovery, and if there is only one URL. */
 interface State {
   readonly isStandby: boolean
   readonly timeline: number
   /** Whether commits have been waiting for a synchronous standby for a second or longer. */
   readonly awaitsStandby: boolean
-  /** By how much the server's clock is ahead of the clock of this machine; negative if it is behind. */
+  /** Negative if the server's clock is behind the clock of this machine. */
   readonly clockAheadMs: number
 }
 

@@ -48,7 +48,6 @@ interface Read {
 /** `page` is the query for a page of a list; `single` is any other statement that is not prepared, for one read. */
 type Kind = 'prepared' | 'page' | 'single'
 
-/** Reads with the same SQL text, which are sent together. */
 interface Group {
   readonly sql: string
   readonly kind: Kind

@@ -1,4 +1,3 @@
-/** Sessions on a PostgreSQL server: how they are opened, and their time limits. */
 import pg from 'pg'
 import type { Logger } from '../../../shared/process/log.ts'
 import type { Client, Primary } from './primary.ts'
@@ -12,7 +11,6 @@ export interface SessionOptions {
   readonly name: string
   /** How long to wait for a free or a new connection. */
   readonly waitMsMax: number
-  /** How long a statement may wait for a lock. */
   readonly lockMsMax: number
   /** Makes the server reject writes in the session. Has no effect with a pooler. */
   readonly readOnly: boolean
@@ -46,9 +44,9 @@ const STATEMENT_MS_MAX = 8000
 export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 
 /**
- * How long a transaction may be idle. A short limit suffices, because the code inside a transaction waits only for
- * the database. The limit is shorter than the time that other backends wait for a row: if a backend loses power or
- * its connections inside a transaction, the rows that it locked become free before the calls of other backends fail.
+ * How long a transaction may be idle. Code inside a transaction waits only for the database. The limit is shorter than
+ * the time that other backends wait for a row: if a backend loses power inside a transaction, the rows that it locked
+ * become free before the calls of other backends fail.
  */
 const IDLE_IN_TRANSACTION_MS_MAX = 2_500
 
@@ -184,7 +182,7 @@ async function connect(url: string, name: string, more: pg.ClientConfig = {}): P
     ...more,
   }
   const client = new pg.Client(configFor(url, config))
-  // Without a listener, a lost connection would end this process. The next statement fails and reports the loss.
+  // Without a listener, a lost connection would end this process.
   client.on('error', () => {})
   await client.connect()
   return client

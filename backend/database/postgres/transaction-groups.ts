@@ -39,9 +39,9 @@ export interface GroupOptions {
   /** Runs one transaction, and retries it until `deadline`. The first attempt uses `writer`, if there is one. */
   runAlone<T>(work: Work<T>, accountId: string, deadline: number, writer?: Writer): Promise<T>
   /**
-   * Runs all works in one transaction, and releases the writer. Returns the results after the COMMIT. Returns undefined
-   * if a work, a statement or the COMMIT failed. Nothing is then recorded. Throws a problem if the outcome of the
-   * COMMIT is unknown.
+   * Runs all works in one transaction, and releases the writer. Returns the results after the COMMIT, or undefined if a
+   * work, a statement or the COMMIT failed, so that nothing is recorded. Throws a problem if the outcome of the COMMIT
+   * is unknown.
    */
   runTogether<T>(works: readonly GroupWork<T>[], writer: Writer): Promise<readonly T[] | undefined>
   /** How long a transaction may wait for a connection, and be retried. */

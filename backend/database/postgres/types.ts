@@ -1,4 +1,3 @@
-/** Converts values of PostgreSQL to values of JavaScript. */
 import pg from 'pg'
 import { BadValue } from './errors.ts'
 

@@ -5,8 +5,8 @@
  * to SQLite's thread takes longer than most writes. If a deferred write fails, the statement that caused the write to
  * run throws the error of the write, and the job fails.
  *
- * Before its first write, a job calls `createSavepoint`, so that it can be undone without other jobs. Only a job whose
- * writes all run as one statement at its end does not, because a statement that fails has no effect.
+ * Before its first write, a job calls `createSavepoint`, so that it can be undone without other jobs. A job whose
+ * writes all run as one statement at its end needs no savepoint, because a statement that fails has no effect.
  */
 import { type CompiledQuery, type DatabaseConnection, type QueryResult, TableNode } from 'kysely'
 import { isPrepared } from '../prepared.ts'

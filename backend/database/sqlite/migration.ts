@@ -1,4 +1,3 @@
-/** Migrates a SQLite file to the schema of this program. */
 import { type Kysely, sql } from 'kysely'
 import type { CheckStep } from '../migrating/steps.ts'
 import type { MigrationTarget } from '../migrating/target.ts'

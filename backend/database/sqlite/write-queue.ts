@@ -32,8 +32,8 @@ const GROUP_MAX = 64
 const GROUP_MS_MAX = 50
 
 /**
- * A job that takes longer than this is slow. Jobs run at the same time only if the sum of the times that they are
- * expected to take is at most this.
+ * A job that takes longer than this is slow. Jobs run at the same time only if the sum of their expected times is at
+ * most this.
  */
 const SLOW_MS = 20
 
@@ -43,12 +43,9 @@ const SLOW_MS = 20
  */
 const CONCURRENT_MAX = 32
 
-/**
- * How long a job is expected to take if no job of its account has ended yet. Eight such jobs may run at the same time.
- */
+/** The expected time of a job if no job of its account has ended yet. Eight such jobs may run at the same time. */
 const JOB_MS_INITIAL = SLOW_MS / 8
 
-/** The maximum number of accounts in `#jobMs`. */
 const ACCOUNTS_MAX = 1000
 
 interface WorkState {
@@ -81,7 +78,7 @@ export class WriteQueue {
   /** The jobs that have neither started nor been rejected. */
   readonly #waiting = new FairQueue<QueuedJob, TransactionScope['accountId']>()
   #lastAccount: TransactionScope['accountId']
-  /** How long a job of each account is expected to take, see `#recordDurations`. */
+  /** The expected time of a job of each account, see `#recordDurations`. */
   readonly #jobMs = new LRUCache<string, number>({ max: ACCOUNTS_MAX })
   #draining: Promise<void> | undefined
   #closed = false

@@ -81,8 +81,7 @@ export class Writer {
   }
 
   async commit(): Promise<void> {
-    // The parameter is SQL that runs before the commit. If the only job has failed, this SQL rolls the transaction back
-    // and begins an empty one, so that there is a transaction to commit.
+    // If the only job has failed, its transaction is rolled back, and an empty one is committed instead.
     await this.#connection.commit(this.#mustRollBack ? 'rollback; begin' : '')
   }
 

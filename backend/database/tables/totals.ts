@@ -18,7 +18,6 @@ export interface DueTotalRow {
   currency: string
   due_date: string
   amount: number
-  /** The number of these invoices. */
   invoices: number
 }
 

@@ -58,7 +58,6 @@ export interface PasskeyRow {
   id: string
   account_id: string
   user_id: string
-  /** Chosen by the user. */
   name: string
   /** Chosen by the authenticator; base64url; unique across all accounts. */
   credential_id: string
@@ -116,9 +115,9 @@ export interface PasswordResetRow {
 /** Guesses at passwords, codes and passkeys, and requests that are limited like guesses, such as password resets. */
 export interface LoginGuessesRow {
   /**
-   * In a row that counts by subject, the purpose and the SHA-256 of the subject: e.g. `email:…` for logins with an
-   * e-mail address, or `second_factor:…` for codes of a user. In a row that counts by IP address or network, `address:`
-   * and this address or network.
+   * The purpose and the SHA-256 of the subject of the guess, e.g. `email:…` for logins with an e-mail address, or
+   * `second_factor:…` for codes of a user. In a row that counts by IP address or network, `address:` and this address
+   * or network.
    */
   subject: string
   guesses: number

@@ -15,7 +15,7 @@ export interface WebhookEndpointRow {
   disabled_reason: 'gone' | 'failing' | null
   /**
    * The time of the first failed attempt since the last success, or since an Admin paused or resumed the endpoint or
-   * changed its URL. Null if no attempt has failed since then.
+   * changed its URL; null: no attempt has failed since then.
    */
   failing_since: string | null
   /** Only test events are sent before this time, because the endpoint responded with 429, 502, 503 or 504. */
@@ -42,7 +42,6 @@ export interface WebhookEventRow {
   created_at: string
 }
 
-/** The delivery of one event to one endpoint. */
 export interface WebhookDeliveryRow {
   id: string
   account_id: string
