@@ -240,8 +240,9 @@ function nameOf(header: string | undefined): string {
 }
 
 /**
- * Escapes control characters, which could control the terminal, and invisible characters, such as marks of the writing
- * direction: an invalid date that contains one would look like a valid date.
+ * Returns up to 80 characters of the cell. Escapes control characters, which could control the terminal, and invisible
+ * characters, such as marks of the writing direction. Otherwise, a rejected date with such a mark would look like a
+ * valid one.
  */
 export function shown(cell: string): string {
   const json = JSON.stringify(cell.slice(0, 80)).slice(1, -1)

@@ -160,7 +160,10 @@ function contactCorrectionOf(
   return [{ record: `customer ${customer.id}`, change: change.join(', '), correction }]
 }
 
-/** Returns the changed record. Throws `not_found`, `invoice_state_conflict`, `validation_failed`. */
+/**
+ * Returns the changed record. Throws `not_found`, `invoice_state_conflict`, `debtor_state_conflict`,
+ * `validation_failed`.
+ */
 export async function correctRecord(
   tx: Transaction,
   { account, actionContext }: ImportContext,

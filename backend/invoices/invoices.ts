@@ -301,5 +301,5 @@ export async function listOpenInvoices(
   return await ordered.orderBy('due_date').orderBy('id').limit(max).execute()
 }
 
-/** Only literals match the condition of the partial index. */
+/** Only literals, not parameters, match the condition of a partial index. */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`

@@ -21,7 +21,7 @@ export interface OldInvoices {
 
 /**
  * Selects the old invoices that are owed and not disputed; a disputed invoice has the reason `disputed` instead of
- * `history`. Only literals match the condition of the partial index.
+ * `history`. Only literals, not parameters, match the condition of a partial index.
  */
 export const IS_OLD: RawBuilder<boolean> = sql<boolean>`chasing_blocked_reason = 'history' and chasing_status = 'stopped' and status in ('open', 'partially_paid')`
 

@@ -123,7 +123,7 @@ async function lockDebtorsOf(
 }
 
 function selectUnannounced(reader: Reader, accountId: string, today: string, limit: number) {
-  // Only literals match the condition of the partial index.
+  // Only literals, not parameters, match the condition of a partial index.
   return reader
     .selectFrom('invoices')
     .selectAll()

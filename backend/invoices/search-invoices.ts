@@ -121,7 +121,7 @@ function beginsWith(column: Column, prefix: string): Condition[] {
 }
 
 function isInView(view: InvoiceView, today: string, status: Column): Condition[] {
-  // Only literals match the condition of the partial index.
+  // Only literals, not parameters, match the condition of a partial index.
   const unpaid = sql<SqlBool>`status in ('open', 'partially_paid')`
   if (view === 'unpaid') return [unpaid]
   if (view === 'overdue') return [unpaid, sql<SqlBool>`due_date < ${today}`]

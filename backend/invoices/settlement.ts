@@ -7,7 +7,6 @@ import { holdAfterFullPayment, holdOf, PAYMENT_RECEIVED } from './holds.ts'
 /** How long a partial payment pauses chasing. */
 const PAUSE_MS = 7 * 86_400_000
 
-/** A written-off invoice can still be paid. */
 export function isPayable(status: InvoiceStatus): boolean {
   return status !== 'draft' && status !== 'void'
 }
@@ -53,8 +52,7 @@ function partiallyPaidChange(
   // Any other hold remains in force until a person resumes the reminders.
   if (hold !== null && hold !== PAYMENT_RECEIVED) return { status }
   const until = new Date(now.getTime() + PAUSE_MS).toISOString()
-  // The dispute already blocks chasing. The pause is stored as a hold, which applies if the dispute is resolved before
-  // the pause ends.
+  // While the invoice is disputed, the pause is stored as a hold (see `holds.ts`).
   if (invoice.disputed_at !== null) {
     return { status, chasing_hold: PAYMENT_RECEIVED, chasing_hold_until: until }
   }

@@ -35,7 +35,7 @@ async function listUpcomingReminders(
     .innerJoin('debtors', 'debtors.id', 'invoices.debtor_id')
     .select(['invoices.debtor_id', 'invoices.chasing_next_action_at as at'])
     .where('invoices.account_id', '=', accountId)
-    // Only literals match the condition of the partial index.
+    // Only literals, not parameters, match the condition of a partial index.
     .where(
       sql<SqlBool>`invoices.status in ('open', 'partially_paid')
         and invoices.chasing_status = 'active' and invoices.chasing_next_action_at is not null`,

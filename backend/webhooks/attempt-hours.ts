@@ -9,10 +9,7 @@ import type {
   WebhookAttemptRow,
 } from '../database/tables.ts'
 
-/**
- * The last 24 hours overlap 25 hours of the clock. All attempts in the first of these hours are counted, even those
- * that are more than 24 hours old.
- */
+/** The last 24 hours overlap 25 hours of the clock. */
 const HOURS = 25
 const HOUR_MS = 3_600_000
 

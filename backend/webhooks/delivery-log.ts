@@ -27,7 +27,7 @@ export interface DeliveryFilters {
   readonly before?: string | undefined
 }
 
-/** Only a literal matches the condition of the partial index. */
+/** Only a literal, not a parameter, matches the condition of a partial index. */
 const HAS_FAILED = sql<SqlBool>`status = 'failed'`
 
 /**

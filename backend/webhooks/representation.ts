@@ -70,7 +70,7 @@ export function representDelivery(row: WebhookDeliveryRow) {
   }
 }
 
-/** A delivery that is being sent is shown as pending, because its attempt has no outcome yet. */
+/** A delivery that is being sent is shown as pending. */
 export function shownStatus({ status }: WebhookDeliveryRow) {
   return status === 'sending' ? 'pending' : status
 }

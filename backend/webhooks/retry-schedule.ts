@@ -24,7 +24,7 @@ export const ATTEMPTS_MAX = DELAYS_MS.length + 1
  */
 const JITTER = 0.1
 
-/** A longer `Retry-After` is shortened to this time. If a receiver needs more time, a person can pause its endpoint. */
+/** A longer `Retry-After` is shortened to this time. */
 const RETRY_AFTER_MS_MAX = 24 * HOUR_MS
 
 /** The pause after a response with a status in `OVERLOADED` that has no usable `Retry-After`. */
