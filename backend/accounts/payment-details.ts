@@ -23,7 +23,7 @@ export type PaymentDetails = Pick<PaymentDetailsRow, (typeof PAYMENT_FIELDS)[num
   readonly currency: string
 }
 
-/** The values as they were entered. A field that is '' or absent is stored as null. */
+/** A field that is '' or absent is stored as null. */
 export type PaymentDetailsInput = Partial<Record<(typeof PAYMENT_FIELDS)[number], string>>
 
 /** Returns the details, sorted by currency. */

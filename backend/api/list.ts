@@ -25,8 +25,7 @@ const LIMIT_MAX = 200
 const PAGE_LENGTH_MAX = 2_000_000
 
 /**
- * The rows of a page are read in portions of this size, so that few rows are read in vain if the page ends because of
- * `PAGE_LENGTH_MAX`.
+ * Rows are read in portions of this size, so that few are read in vain if the page ends because of `PAGE_LENGTH_MAX`.
  */
 const PORTION_MAX = LIMIT_DEFAULT
 

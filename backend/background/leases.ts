@@ -41,7 +41,7 @@ export interface LeasedTable<T extends Leased> {
 export interface Claim {
   /** Only the rows of this claim have this lease. */
   readonly lease: string
-  /** The caller must not start to work on the claimed rows later than this. */
+  /** The caller must not start to work on the rows later than this. */
   readonly startBefore: Date
 }
 

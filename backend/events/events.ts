@@ -26,8 +26,8 @@ export interface DomainEvent {
   readonly type: EventType
   readonly subjectId: string
   /**
-   * Returns the JSON of the object after the change. `today` is the current date in the account's time zone.
-   * `represent` is called only if an endpoint subscribes to the event.
+   * Returns the JSON of the object after the change. Called only if an endpoint subscribes to the event. `today` is the
+   * current date in the account's time zone.
    */
   represent(today: string): object | Promise<object>
   /**

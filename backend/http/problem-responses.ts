@@ -54,7 +54,7 @@ export function respondWithProblems(server: Server, options: ProblemResponsesOpt
   server.ext('onPreResponse', (request, h) => {
     const { response } = request
     if (!(response instanceof Error)) return h.continue
-    // The gateway forwards only calls of routes that exist, so API calls never get this response.
+    // The gateway forwards no API call whose route does not exist.
     if (isRouteMissing(response)) return respondBare404(h)
     const problem = problemOf(response)
     const requestId = requestIdOf(request)

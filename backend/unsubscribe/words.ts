@@ -4,9 +4,7 @@ import type { Language } from '../mail/wording/languages.ts'
 export interface UnsubscribeWords {
   /** The title of the page on which the recipient confirms. */
   readonly request: string
-  /** States what happens if the recipient confirms. */
   explain(creditor: string, address: string): string
-  /** States that the unpaid amounts are still owed. */
   readonly stillOwed: string
   /** The label of the button that unsubscribes. */
   readonly stop: string

@@ -217,8 +217,7 @@ export async function checkStillAdmin(
  */
 async function requireOtherAdmin(tx: Transaction, user: UserRow): Promise<void> {
   if (user.role !== 'admin' || user.status !== 'active') return
-  // Without the lock, two concurrent requests could remove the last two Admins, because each would find the other
-  // Admin.
+  // Without the lock, two concurrent requests could remove the last two Admins.
   await lockAccount(tx, user.account_id)
   const other = await tx
     .selectFrom('users')

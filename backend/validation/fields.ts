@@ -1,7 +1,6 @@
 /**
- * Defines joi schemas for single values. The API's bodies and query parameters, Settings and imports use the same
- * schemas. A valid value is returned in the form in which it is stored (NFC, upper-case currency, UTC). A value of the
- * wrong JSON type is rejected, not converted.
+ * Defines joi schemas for single values. A valid value is returned in the form in which it is stored (NFC, upper-case
+ * currency, UTC). A value of the wrong JSON type is rejected, not converted.
  */
 import joi, { type AnySchema } from 'joi'
 import { isCalendarDate, parseInstantRoundedUp, parseTimezone } from '../calendar/calendar.ts'
