@@ -1,6 +1,6 @@
 /**
- * Processes a customer's reply: adds it to the message log, notifies the Admins if the account has no address of its
- * own for replies, and pauses chasing until a person resumes it.
+ * Adds a customer's reply to the message log, notifies the Admins if the account has no address for replies, and pauses
+ * chasing until a person resumes it.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { DebtorRow, MessageRow, Transaction } from '../database/tables.ts'
@@ -78,7 +78,7 @@ async function logReply(
   return row
 }
 
-/** If the account has its own address for replies, its staff read them there, and no notice is sent. */
+/** If the account has its own address for replies, its staff read them there. */
 async function notifyAdmins(tx: Transaction, { account_id: accountId, id }: MessageRow, now: Date) {
   const account = await tx
     .selectFrom('accounts')

@@ -45,7 +45,6 @@ export interface MailServices {
   /** The codes for mailed invitations; undefined if Admins must pass on invitation links themselves. */
   readonly invitationCodes: MailedCodes | undefined
   readonly mailedCodes: MailedCodes
-  /** Returns what happens to a notice to this address. */
   noticeRouteOf(address: string): NoticeRoute
   /** Returns why the last hand-over was abandoned; undefined if it was not abandoned. */
   lastError(): string | undefined

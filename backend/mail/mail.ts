@@ -25,9 +25,8 @@ export interface Mail {
  * The result of a hand-over:
  *
  * - `accepted`: the server accepted the mail, or the mail was written to a file.
- * - `refused`: the server rejected the recipient or the message. Or nothing was sent to the server, because the mailer
- *   rejected the address or the outbox found the notice obsolete (see `code`). If `type` is `hard`, the rejection is
- *   permanent.
+ * - `refused`: the server rejected the recipient or the message, or nothing was sent to the server (see `code`). If
+ *   `type` is `hard`, the rejection is permanent.
  * - `abandoned`: the mail was not sent, or not accepted, for a reason that says nothing about the recipient's address
  *   (not started in time, process stopping, server unavailable, login or sender rejected). The mail may be handed over
  *   again. If `isDenied` is set, the server does not relay mail to this recipient, but may relay mail to others.

@@ -49,8 +49,8 @@ export interface NoticeDetails {
     readonly by: NoticeActor
   }
   /**
-   * Sent when the last second factor of a login was removed, to all Admins except the owner of the login and the Admin
-   * who removed the factor. `subject_id` is the owner. The owner gets `user.second_factor_removed`.
+   * Sent when the last second factor of a login was removed, to all Admins except the owner of the login (who gets
+   * `user.second_factor_removed`) and the Admin who removed the factor. `subject_id` is the owner.
    */
   readonly 'second_factor.removed': { readonly email: string; readonly by: NoticeActor }
   /** Sent to a user for whom a link to reset the password was requested. `subject_id` is the password reset. */

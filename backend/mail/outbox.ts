@@ -89,10 +89,7 @@ export function startOutbox(deps: OutboxDeps): Worker {
   })
 }
 
-/**
- * Dispatches a batch of new notices, and sends a batch of due mails. Returns whether there may be more new notices or
- * due mails.
- */
+/** Returns whether there may be more new notices or due mails. */
 export async function sendNotices(deps: OutboxDeps): Promise<boolean> {
   const { database, clock } = deps
   const notices = await findNewNotices(database.read, BATCH_MAX)

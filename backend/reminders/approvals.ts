@@ -263,14 +263,13 @@ function findMessage(reader: Reader, accountId: string, id: string) {
     .executeTakeFirst()
 }
 
-/** Returns the problem of a decision on a message that `findPendingApproval` does not find. */
 async function undecidableProblem(
   tx: Transaction,
   accountId: string,
   id: string,
 ): Promise<Problem> {
   const message = await findMessage(tx, accountId, id)
-  // Such a message has no text yet: `findPendingApproval` finds all others that await approval.
+  // The message has no text yet: `findPendingApproval` finds every other message that awaits approval.
   if (message?.status === 'awaiting_approval') {
     return new Problem(
       'approval_outdated',

@@ -129,10 +129,7 @@ export function killSwitchJson({ scope, isOn, reason, changedAt, changedBy }: Ki
   }
 }
 
-/**
- * Returns how often the switches were activated in total. A message is not sent if this number has grown since the
- * message was planned.
- */
+/** Returns how often the switches were activated in total. */
 export function activationCountOf(switches: readonly KillSwitch[]): number {
   return switches.reduce((sum, { activationCount }) => sum + activationCount, 0)
 }

@@ -1,6 +1,6 @@
 /**
- * Predicts the messages of the next days, on the assumption that nothing changes and that approvals are given
- * immediately. The prediction includes messages that a safety rail would block, with the reason.
+ * Predicts the messages of the next days, including those that a safety rail would block, on the assumption that
+ * nothing changes and that approvals are given immediately.
  */
 import { setImmediate } from 'node:timers/promises'
 import { addDays, startOfDay, todayIn } from '../calendar/calendar.ts'

@@ -1,9 +1,8 @@
 /**
- * Changes what the recipients, texts or times of reminders depend on: wording, sender, logo, how to pay, the account's
- * profile and the details of a debtor. Each change applies to texts that are written later. Messages that await
- * approval become due now: the send check then writes their texts again, so that a person approves the current text.
- * Approved texts do not change. If a time zone changes, messages that are ready to send also become due now, so that
- * the send check decides on their time again.
+ * Changes what the recipients, texts or times of reminders depend on. Messages that await approval become due now: the
+ * send check then writes their texts again, so that a person approves the current text. Approved texts do not change.
+ * If a time zone changes, messages that are ready to send also become due now, so that the send check decides on their
+ * time again.
  */
 
 import { type SqlBool, sql } from 'kysely'

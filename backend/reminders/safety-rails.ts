@@ -57,7 +57,6 @@ export interface Situation {
   /** Without a message, only the safety rails that would block every message to the debtor apply. */
   readonly message?: {
     readonly row: Pick<MessageRow, 'approval_status'>
-    /** What the planner assumed when it planned the message. */
     readonly facts: Facts
     readonly invoices: ReadonlyMap<string, InvoiceState>
     /** The part of each invoice's amount due that money on account covers now, in minor units, by invoice id. */

@@ -16,7 +16,7 @@ import type { ReminderWords } from './reminder-words/words.ts'
 import { defaultWording, fillIn, type Variable, type Wording } from './wording.ts'
 
 export interface ReminderContent {
-  /** A BCP 47 tag. The reminder is in English if this is null, or if the language is not available. */
+  /** A BCP 47 tag. If it is null, or the language is not available, the reminder is in English. */
   readonly language: string | null
   readonly stage: 'courtesy' | ReminderStage
   readonly creditor: {

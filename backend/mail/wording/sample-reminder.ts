@@ -1,4 +1,4 @@
-/** Creates the content of a sample reminder in any stage and language, for previews and test mails. */
+/** A sample reminder has any stage and language, and is shown in previews and test mails. */
 import { type SqlBool, sql } from 'kysely'
 import { findLogoProperties } from '../../accounts/logo.ts'
 import { readPaymentDetails } from '../../accounts/payment-details.ts'

@@ -42,7 +42,6 @@ export function amountDemanded({ amountDue, onAccount = 0 }: MessageInvoice): nu
   return amountDue - onAccount
 }
 
-/** Reads facts that the planner stored. */
 export function readFacts(text: string): Facts {
   return JSON.parse(text)
 }

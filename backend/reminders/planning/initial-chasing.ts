@@ -48,7 +48,6 @@ export async function initialChasing(
   return isCovered ? { ...fields, chasing_blocked_reason: CREDIT_ON_ACCOUNT.reason } : fields
 }
 
-/** The fields of an invoice about which no message has been planned yet. */
 const NOT_YET_CHASED = {
   chasing_status: 'active',
   chasing_stage: null,

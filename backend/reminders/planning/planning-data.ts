@@ -181,10 +181,7 @@ function readOpenInvoices(reader: Reader, debtorIds: readonly string[]) {
     .execute()
 }
 
-/**
- * A stage that already has a message in the current `chasing_cycle` of the invoice, and the status of the message. A
- * new cycle begins when a paid invoice reopens.
- */
+/** A stage that already has a message in the current `chasing_cycle` of the invoice, and the status of the message. */
 interface TakenStage {
   readonly debtor_id: string
   readonly invoice_id: string

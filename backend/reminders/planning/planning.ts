@@ -113,7 +113,7 @@ export function decidePlan(
 
 /**
  * Whether all reminders of the account are blocked, but no planning run has recorded the block yet. The end of an
- * unrecorded block is not detected, so a debtor that is planned during the block must be planned again in the next run.
+ * unrecorded block is not detected, so the debtor must be planned again in the next run.
  */
 function isBlockUnrecorded(account: ChasingAccount): boolean {
   return blockOf(account) !== null && account.recordedBlock === null

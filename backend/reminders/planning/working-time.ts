@@ -15,7 +15,6 @@ const SEARCH_DAYS_MAX = 3660
 export interface WorkingTime {
   readonly timezone: string
   dayOf(instant: Date): string
-  /** Whether the send window is open at this instant. */
   isOpen(instant: Date): boolean
   /**
    * Returns the first instant at which the send window is open, at or after `now`, and on `day` or later; undefined if

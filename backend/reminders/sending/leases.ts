@@ -11,7 +11,7 @@ export const REMINDER_LEASES = leasesOf({
   sortsTiesByKey: true,
 })
 
-/** Sets the time of the next send check of the message (null for no check), and releases its lease. */
+/** Sets the time of the message's next send check (null for none), and releases its lease. */
 export async function setNextRun(
   tx: Transaction,
   messageId: string,

@@ -69,7 +69,7 @@ export async function markSent(
 
 /**
  * Returns SQL for the new value of the column: `value` if the invoice is unpaid and its chasing has one of `statuses`;
- * otherwise the present value, because e.g. a payment may have arrived since the hand-over began.
+ * otherwise the present value, because a payment may have arrived since the hand-over began.
  */
 function ifUnpaidAndChasing<T extends string | null>(
   statuses: readonly InvoiceRow['chasing_status'][],

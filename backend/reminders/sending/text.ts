@@ -39,8 +39,8 @@ export async function ensureText(
   now: Date,
 ): Promise<MessageRow> {
   const { message, reminder } = input
-  // The message is about to be sent, so if it requires approval, its text has been approved and must not change. If an
-  // earlier attempt may have arrived, the recipient must recognize the second mail as the same one.
+  // A text that requires approval has been approved by now, and must not change. If an earlier attempt may have
+  // arrived, the recipient must recognize the second mail as the same one.
   const isFixed = message.approval_required === 1 || reminder.unknown_outcomes > 0
   const isOutdated = message.days_past_due !== daysPastDueOf(input, now)
   const mustWrite = message.body === null || (isOutdated && !isFixed)

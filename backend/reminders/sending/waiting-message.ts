@@ -20,7 +20,6 @@ export const UNKNOWN_OUTCOMES_MAX = 2
 export interface WaitingMessage {
   readonly message: MessageRow
   readonly reminder: ReminderRow
-  /** The recipient, amounts and dates as they were when the message was planned. */
   readonly facts: Facts
   readonly debtor: DebtorRow
   readonly account: ChasingAccount
@@ -98,7 +97,7 @@ export async function recordPossibleArrival(
 
 /**
  * If an earlier worker started the hand-over and ended before it recorded the result, records that the outcome is
- * unknown. Returns the message, with this change if it was made, or undefined if the message must not be sent again.
+ * unknown. Returns undefined if the message must not be sent again, otherwise its current state.
  */
 export async function recordHandOverIfInterrupted(
   tx: Transaction,
