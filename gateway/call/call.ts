@@ -57,8 +57,8 @@ export class Call {
   /** The key whose limit the rate-limit headers show if the call has no allowance. */
   keyForLimitHeaders: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined
   /**
-   * Whether the key was cached when the call arrived. Decides whether the memory of the call counts in the partition
-   * `known` or `unknown` of the budget.
+   * Whether the key was cached when the call arrived. This decides in which partition of the budget, `known` or
+   * `unknown`, the memory of the call counts.
    */
   isKeyKnown = false
   sentContinue = false

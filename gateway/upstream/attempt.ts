@@ -163,7 +163,6 @@ class Exchange implements ResponseHandler, Abortable {
   }
 
   onSend(connection: BackendConnection): boolean {
-    // The attempt failed while the request was queued.
     if (this.#isSettled) return false
     this.#connection = connection
     this.#progress = 'sent'

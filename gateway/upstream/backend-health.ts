@@ -16,8 +16,8 @@ const WEIGH_INTERVAL_MS = 1_000
 const FAILURES_MIN = 5
 const PEER_RESULTS_MIN = 10
 /**
- * In addition, its share of failures must be at least `FAILED_SHARE_MIN`, and at least `TIMES_PEERS_MIN` times the
- * share of its healthy peers.
+ * In addition, the share of failures of this backend must be at least `FAILED_SHARE_MIN`, and at least
+ * `TIMES_PEERS_MIN` times the share of its healthy peers.
  */
 const FAILED_SHARE_MIN = 0.1
 const TIMES_PEERS_MIN = 5
