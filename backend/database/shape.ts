@@ -1,5 +1,5 @@
 /**
- * Reads the names of the tables and their columns from the catalog of an SQLite database. A PostgreSQL database has the
+ * Reads the names of the tables and their columns from the catalog of a SQLite database. A PostgreSQL database has the
  * same tables, but a more complex catalog.
  */
 import { type Kysely, sql } from 'kysely'

@@ -16,7 +16,7 @@ export interface Migration {
   readonly steps: readonly Step[]
   /**
    * Only for a migration that removes columns or tables: the name of an earlier migration, the marker (see "Remove" in
-   * CONTRIBUTING.md). Programs that contain the marker do not use these columns or tables. Once the removal has begun,
+   * CONTRIBUTING.md). Programs that contain the marker do not use these columns or tables. After the removal has begun,
    * a program without the marker refuses to start.
    */
   readonly requires?: string

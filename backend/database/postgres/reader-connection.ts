@@ -25,7 +25,7 @@ export class ReaderConnection {
   /** The names of the statements that the current connection has prepared, by text. */
   #preparedNames = new Map<string, string>()
   #inFlight = 0
-  /** When the last statement succeeded or failed or, after an idle time, when the first statement began. */
+  /** When the last statement ended or, if later, when the first statement after an idle time began. */
   #progressAt = 0
   #watchdog: NodeJS.Timeout | undefined
   #isRejected = false

@@ -166,8 +166,8 @@ export class PostgresReaders implements DatabaseConnection {
   }
 
   /**
-   * While the server accepts no more connections, reads use the open ones, if necessary those of the other set
-   * (`#quick` or `#slow`).
+   * While the server rejects a connection because it has too many, reads use the other connections of the set or, if
+   * all are rejected, the open ones of the other set (`#quick` or `#slow`).
    */
   #usable(connections: readonly ReaderConnection[]): readonly ReaderConnection[] {
     if (!connections.some(({ isRejected }) => isRejected)) return connections

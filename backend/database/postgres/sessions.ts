@@ -38,8 +38,8 @@ const STATEMENT_MS_MAX = 8000
 
 /**
  * If the result of a statement has not arrived after this time, the statement fails. For transactions, the driver
- * counts it from the sending of the statement. For reads, `ReaderConnection` counts it from the last result on the
- * connection, which several reads share.
+ * counts this time from the sending of the statement. For reads, `ReaderConnection` counts it from the last result on
+ * the connection, which several reads share.
  */
 export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 

@@ -244,7 +244,7 @@ export class WriteQueue {
       const isSlow = this.#jobMsOf({ accountId }) > SLOW_MS
       // With this rank, `shift` does not serve the account.
       if (wouldDelay && isSlow) return Number.POSITIVE_INFINITY
-      // The account whose job started last is served after the others, even after those that arrived since.
+      // The account whose job started last is served after the others, even after those whose jobs arrived later.
       return accountId === this.#lastAccount ? 1 : 0
     }, isAccepted)
     if (job === undefined) return undefined

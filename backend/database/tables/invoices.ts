@@ -48,7 +48,7 @@ export interface InvoiceRow {
   chasing_blocked_reason: string | null
   /** Starts at 1 and increases when a paid invoice reopens, so that its stages can be sent again. */
   chasing_cycle: number
-  /** Null: not disputed, or resolved. Kept while the invoice is paid, since the payment may be reversed. */
+  /** Null: not disputed, or resolved. Kept while the invoice is paid, because the payment may be reversed. */
   disputed_at: string | null
   /**
    * Only for a paid or disputed invoice: the reason that will block its reminders when it is owed and undisputed again.
