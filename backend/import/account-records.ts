@@ -32,7 +32,6 @@ export async function readAccountRecords(
     invoicesOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )
   const foundExternalIds = new Set(byExternalId.map(({ external_id }) => external_id))
-  // An invoice that no import created has another external id or none, but may have the same number as in the file.
   const unmatched = invoices.filter(({ externalId }) => !foundExternalIds.has(externalId))
   const byNumber = await inChunks(
     unmatched.map(({ number }) => number),

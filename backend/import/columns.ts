@@ -109,7 +109,6 @@ function findByName(
   return known === undefined ? [] : indexesOf(normalized, known)
 }
 
-/** An empty header matches no column, so that an optional field can be excluded from the import. */
 function findRequested(headers: readonly string[], header: string): number[] {
   return header === '' ? [] : indexesOf(headers, header)
 }

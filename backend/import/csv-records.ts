@@ -22,8 +22,8 @@ export interface SyntaxFault {
 }
 
 /**
- * The maximum length of a row, in characters; the parser counts the cell that it is reading in bytes. Without this
- * limit, an unclosed quote could make the rest of the file one cell.
+ * The maximum length of a row, in characters. In the cell that the parser is reading, it counts bytes instead. Without
+ * this limit, an unclosed quote could make the rest of the file one cell.
  */
 const RECORD_LENGTH_MAX = 65_536
 /** How many characters `readHeaders` reads: the headers, and blank rows before them. */

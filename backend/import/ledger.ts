@@ -194,7 +194,6 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   const dueOn = read('due', rules.date)
   const settledOn = read('settled', rules.date)
   const code = cell('currency') === '' ? options.currency : read('currency', currency)
-  // The number of decimals depends on the currency, so an amount without a valid currency is not checked.
   const amount = code === undefined ? undefined : read('amount', rules.amountIn(code))
   const name = read('name', NAME)
   const emailAddress = read('email', email)

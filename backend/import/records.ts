@@ -1,7 +1,4 @@
-/**
- * The stored records that an import compares with its file. They have only the members that the comparison needs, as
- * the API represents them.
- */
+/** The stored records that an import compares with its file, as the API represents them. */
 
 export interface DebtorRecord {
   readonly id: string

@@ -46,7 +46,6 @@ const NOT_STARTED: AttemptResult = {
   ...{ responseHeaders: null, responseBody: null, durationMs: 0 },
 }
 
-/** Decrypts the endpoint's secret, and its old secret while that is still valid. */
 function decryptSecrets(delivery: ClaimedDelivery, box: SecretBox, now: Date): string[] {
   const owner = { accountId: delivery.account_id, recordId: delivery.endpoint_id }
   const { secret, old_secret, old_secret_expires_at } = delivery
