@@ -35,7 +35,7 @@ export async function receiveMail(
   const { kind } = mail.content
   const message = await findMessage(tx, mail.references)
   if (message === undefined) {
-    // The mail is not stored. It may be the bounce of a notice, which is not a message to a customer.
+    // The mail is not stored. It may be the bounce of a notice, which has no row in `messages`.
     await applyToNotice(tx, mail, now)
     return { kind, messageId: null }
   }
@@ -112,8 +112,8 @@ async function applyToMessage(
 
 /**
  * Whether the account's own people sent the mail, which is then not a customer's reply. If the account has an address
- * for replies, its people answer customers from this address or their own. The service receives these answers too if
- * they are sent to all recipients. Without such an address, every mail counts as a customer's reply. A mail from the
+ * for replies, its people answer customers from this address or their own, and this service receives the answers that
+ * they send to all recipients. Without such an address, every mail counts as a customer's reply. A mail from the
  * recipient of the message always does, because an Admin may try out reminders with a customer that has the Admin's
  * address.
  */

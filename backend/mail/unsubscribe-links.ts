@@ -1,8 +1,7 @@
 /**
- * Creates and reads unsubscribe links. A link contains an account and an address in encrypted form, so that logs show
- * no address. Several keys can be configured: the first encrypts new links, and a link is valid as long as its key is
- * configured. An account and an address have the same link until another key becomes the first, so that a reminder does
- * not change when it is rendered again.
+ * An unsubscribe link contains an account and an address in encrypted form, so that logs show no address. The first key
+ * encrypts new links; a link is valid as long as its key is configured. An account and an address have the same link
+ * until another key becomes the first, so that a reminder does not change when it is rendered again.
  */
 import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'

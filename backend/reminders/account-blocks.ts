@@ -71,10 +71,7 @@ async function recordBlock(
   announce(tx, REMINDER_TIMES_CHANGED)
 }
 
-/**
- * The next planning run then plans all debtors of the account. Must be called when their send windows have changed,
- * e.g. because the account has another time zone.
- */
+/** The next planning run then plans all debtors of the account. Must be called when their send windows have changed. */
 export async function requestPlanning(tx: Transaction, accountId: string): Promise<void> {
   await changeSettingsRow(tx, accountId, PLAN_ALL)
 }

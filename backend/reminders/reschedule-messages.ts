@@ -1,7 +1,6 @@
 /**
- * Makes waiting messages due now, when data or settings that they depend on have changed. The caller must have locked
- * the debtor or the account. The send check also locks both, so it either decides before the change or uses the changed
- * data.
+ * Makes waiting messages due now, because what they depend on has changed. The caller must have locked the debtor or
+ * the account. The send check also locks both, so it either decides before the change or uses the changed data.
  */
 import { announce } from '../database/announcements.ts'
 import type { Transaction } from '../database/database.ts'

@@ -4,8 +4,8 @@ export const LANGUAGES = ['en', 'nl', 'de', 'fr'] as const
 export type Language = (typeof LANGUAGES)[number]
 
 /**
- * Returns the first language that is available, or else English. Only the first part of each BCP 47 tag counts:
- * `de-AT` is German. Tags that are null or undefined are skipped.
+ * Returns the first language that is available, or else English. Only the first part of each BCP 47 tag counts: `de-AT`
+ * is German.
  */
 export function chooseLanguage(...tags: readonly (string | null | undefined)[]): Language {
   for (const tag of tags) {

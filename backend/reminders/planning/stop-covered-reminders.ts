@@ -12,9 +12,9 @@ import { readFacts } from './facts.ts'
 
 /**
  * Cancels each waiting reminder about an invoice that is covered by more money on account now than when the reminder
- * was planned. A reminder that is already being sent is not cancelled, but returned as in flight. `incoming` is money
- * that is about to be recorded on account. `detail` is the reason that the message log shows. The caller must lock the
- * debtor first, and plan its reminders again after the money is recorded.
+ * was planned. Reminders that are already being sent are returned as in flight. `incoming` is money that is about to be
+ * recorded on account. `detail` is the reason that the message log shows. The caller must lock the debtor first, and
+ * plan its reminders again after the money is recorded.
  */
 export async function stopRemindersCoveredByMoneyOnAccount(
   tx: Transaction,

@@ -22,9 +22,8 @@ const RETRY_AFTER_HOURS = [0.5, 11.5, 36]
 
 /**
  * After a permanent rejection, or a transient rejection of the last retry, the message becomes `bounced` and its
- * address is suppressed. After any other transient rejection, the message becomes `queued` and is retried, unless it is
- * obsolete: an obsolete message becomes `bounced`, but its address is not suppressed. `detail` is null if the debtor
- * was erased.
+ * address is suppressed. After any other transient rejection, the message becomes `queued` and is retried. An obsolete
+ * message becomes `bounced` instead, but its address is not suppressed. `detail` is null if the debtor was erased.
  */
 export async function bounceMessage(
   tx: Transaction,

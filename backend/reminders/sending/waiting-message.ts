@@ -41,8 +41,8 @@ export async function lockWaitingMessage(
     .executeTakeFirst()
   const debtor = found && (await lockDebtor(tx, found.account_id, found.debtor_id))
   if (debtor === undefined) return undefined
-  // This lock is shared, so that the send checks of messages to other debtors need not wait for it. The activation of a
-  // kill switch must wait, because it locks the account exclusively.
+  // This lock is shared, so that send checks of messages to other debtors need not wait. The activation of a kill
+  // switch waits, because its lock is exclusive.
   await tx
     .selectFrom('accounts')
     .select('id')
