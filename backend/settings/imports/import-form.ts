@@ -26,7 +26,6 @@ export type Step = (typeof STEPS)[number]
 
 export const columnFieldOf = (field: FieldName) => `column_${field}`
 
-/** `import-routes.ts` reads `step`, `recorded`, `refusals` and `import_id`; `readForm` reads the other fields. */
 export const IMPORT_FIELDS: ExpectedFields = {
   texts: [
     ...['file', 'file_name', 'step', 'date_format', 'currency', 'decimal_comma'],
@@ -77,8 +76,8 @@ export function readForm(fields: Fields): ImportForm {
 }
 
 /**
- * Limits the length, and replaces control characters. When an import is taken back, the recorded reason quotes the file
- * name, and a reason must not contain control characters.
+ * When an import is taken back, the recorded reason quotes the file name, and a reason must not contain control
+ * characters.
  */
 function readFileName(text: string): string {
   const cleaned = text.replaceAll(/\p{Cc}/gu, ' ').trim()

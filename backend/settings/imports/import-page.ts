@@ -115,8 +115,8 @@ interface Preview {
   readonly ledger: Ledger
   readonly comparedFile: ComparedFile
   /**
-   * The id of the import that the form starts. A form that is sent twice, or again after an error, continues the same
-   * import, which can therefore be taken back as a whole.
+   * The id of the import that the form starts. A form that is sent again continues the same import, which can therefore
+   * be taken back as a whole.
    */
   readonly importId: string
 }

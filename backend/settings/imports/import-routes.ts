@@ -81,7 +81,6 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
     correctsRecords: form.correctsRecords,
     rejectedBefore: parseRefusals(fields.text('refusals')),
   })
-  // The form on the page of the previous step contains how many records the import had recorded by then.
   const recordedBefore = Math.max(0, fields.number('recorded') || 0)
   const oldInvoices = await readOldInvoices(deps.database.read, account.id)
   return {
@@ -92,8 +91,8 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
 }
 
 /**
- * Throws `not_found` for a text that is not in the format of an import's id, and for the id of an import of another
- * account. The import itself need not exist yet: its first step creates it.
+ * Throws `not_found` for a text that is not in the format of an import's id, and for an import of another account. The
+ * import need not exist yet: its first step creates it.
  */
 async function checkImportId(reader: Reader, accountId: string, importId: string): Promise<void> {
   if (!/^imp_[0-9A-HJKMNP-TV-Z]{26}$/.test(importId)) notFound('import', importId)

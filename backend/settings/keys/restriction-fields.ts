@@ -1,4 +1,3 @@
-/** Form fields that restrict the use of a key: its expiry and its allowed addresses. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import {
   addDays,

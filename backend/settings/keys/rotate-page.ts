@@ -61,7 +61,6 @@ ${GRACE_WORDS.map(
   return renderPage(frame, { title: `Rotate ${row.name}`, section: '/settings/api-keys', main })
 }
 
-/** Renders whether and until when the old key works, for the page that shows the secret of the new key. */
 export function renderOldKeyNote(
   { prefix, expires_at: endsAt, revoked_at: revokedAt }: ApiKeyRow,
   timezone: string,

@@ -1,4 +1,3 @@
-/** The routes of API keys, and of the account-wide permissions. */
 import { setScopeAllowance } from '../../accounts/accounts.ts'
 import { parseScopes, SCOPES } from '../../accounts/scopes.ts'
 import { issueApiKey, listApiKeys, revokeApiKey } from '../../api-keys/api-keys.ts'

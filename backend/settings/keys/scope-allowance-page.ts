@@ -63,10 +63,7 @@ export interface ScopeLoss {
   readonly lost: readonly Scope[]
 }
 
-/**
- * Lists the active keys that would lose scopes if the account allowed only `newScopes`. `allowance` is what the account
- * allows now, as it is stored; null allows all scopes.
- */
+/** `allowance` is what the account allows now, as it is stored; null allows all scopes. */
 export function listScopeLosses(
   rows: readonly ApiKeyRow[],
   allowance: string | null,

@@ -204,10 +204,7 @@ function renderFound(count: number): Html {
   return html`<p class="summary">${plural(count, 'customer')} found</p>`
 }
 
-/**
- * Renders the totals of all customers who are not archived, and separately the amounts that archived customers owe.
- * `due` includes the archived customers.
- */
+/** `due` includes the archived customers, which the totals omit. */
 function renderTotals(due: readonly DueByAge[], archived: readonly DueByAge[]): Html {
   const archivedByCurrency = new Map(archived.map((entry) => [entry.currency, entry]))
   const sums = (kind: 'outstanding' | 'overdue') =>

@@ -1,4 +1,3 @@
-/** The list of invoices. By default, the page shows the unpaid invoices, the oldest due date first. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'
 import { readDueByAge } from '../../debtors/due-totals.ts'

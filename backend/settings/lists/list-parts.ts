@@ -1,4 +1,3 @@
-/** Parts that several lists share, such as column headers, totals and links to views. */
 import { type Html, html } from '../../html/html.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
 import { type Filters, listPath } from '../shell/list-query.ts'

@@ -1,4 +1,3 @@
-/** The results of the search field in the header: customers, invoices, payments and messages. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type {
   DebtorRow,
@@ -29,8 +28,8 @@ const PATH = '/settings/search'
 /** How many results of each kind the page shows at most. */
 const SHOWN_MAX = 8
 /**
- * Messages are read for only this many of the invoices found, and for this many of the customers found, because each
- * invoice and each customer needs a query. The search does not look for words in messages.
+ * Messages are read for only this many of the invoices found, and of the customers found, because each of them needs a
+ * query. The search does not look for words in messages.
  */
 const MESSAGE_SOURCES_MAX = 3
 

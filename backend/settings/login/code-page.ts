@@ -1,4 +1,3 @@
-/** The page for the second step of the login. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { UserRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'

@@ -164,8 +164,8 @@ export function previousSessionOf({ sessionToken, session }: PageRequest): Previ
 }
 
 /**
- * Responds to a login. `started` is the session that the login has created. Throws `login_failed` if another request
- * has already ended this session.
+ * `started` is the session that the login has created. Throws `login_failed` if another request has already ended this
+ * session.
  */
 export async function respondToLogin(
   started: { readonly token: string; readonly browserToken?: string | undefined },

@@ -1,4 +1,3 @@
-/** The routes for a forgotten password: the page that mails a link, and the page to which the link leads. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { NoticeRoute } from '../../mail/mail-services.ts'
@@ -84,8 +83,8 @@ export const resetPages: readonly PublicPage[] = [
       const codeHash = hashToken(fields.text('code').trim())
       const { user } = await getPasswordReset(database.read, codeHash, now)
       // Attempts with a valid link are limited, because hashing a password is expensive. They are counted separately
-      // from attempts to log in, so that a user can set a new password even if attempts to log in from other IP
-      // addresses have blocked the login.
+      // from attempts to log in, so that a user can set a new password even if attempts from other IP addresses have
+      // blocked the login.
       const guess = { purpose: 'new_password', subject: user.id, address } as const
       checkChosenPassword(fields.text('password'), user.email, '/password')
       await database.transaction((tx) => countGuess(tx, guess, now))

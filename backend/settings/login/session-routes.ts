@@ -1,4 +1,3 @@
-/** The routes that list and end the user's sessions, and the page on which the user enters the password again. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import type { Html } from '../../html/html.ts'

@@ -1,4 +1,3 @@
-/** The page on which the user selects the customer for a form. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { Database } from '../../database/database.ts'
 import { readBalances } from '../../debtors/balances.ts'

@@ -71,8 +71,7 @@ export const peoplePages: readonly SessionPage[] = [
       const { baseUrl, invitationCodes } = deps
       const id = createId('ivt')
       // The code of a mailed invitation is derived from the invitation's id with a secret key: only the hash of the
-      // code is stored, so the code is derived again when the mail is sent. If `invitationCodes` is undefined, the
-      // invitation is not mailed, and the Admin sends the link.
+      // code is stored, so the code is derived again when the mail is sent.
       const code = invitationCodes?.codeOf(id) ?? createToken()
       const isMailed = invitationCodes !== undefined
       const input = {

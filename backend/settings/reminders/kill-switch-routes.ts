@@ -1,4 +1,3 @@
-/** The routes and the page of an account's kill switch, which stops all reminders of the account. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import {

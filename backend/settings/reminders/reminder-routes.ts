@@ -1,4 +1,3 @@
-/** The route of the preview: the reminders of the next days, including the blocked ones. */
 import { Problem, temporarilyUnavailable } from '../../../shared/contract/problem.ts'
 import { isCalendarDate } from '../../calendar/calendar.ts'
 import { updateAccountTotals } from '../../debtors/ledger-totals.ts'

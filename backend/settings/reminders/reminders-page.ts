@@ -1,4 +1,3 @@
-/** The preview page: the next days as a calendar, and below it the reminders of each day. */
 import { addDays, daysBetween, todayIn } from '../../calendar/calendar.ts'
 import { calendarDateFormat, dateFormats } from '../../calendar/date-formats.ts'
 import { type Html, html } from '../../html/html.ts'

@@ -31,7 +31,7 @@ export function nameOfWording({ stage, language }: WordingKey): string {
   return `${stage}-${language}`
 }
 
-/** The labels of the fields of the form. `invoice` is the field for the invoice that the preview shows. */
+/** `invoice` is the field for the invoice that the preview shows. */
 export const FIELD_LABELS: Readonly<Record<WordingField | 'invoice', string>> = {
   subject: 'Subject',
   greeting: 'Greeting',

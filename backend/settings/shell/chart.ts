@@ -1,4 +1,3 @@
-/** The frame of a bar chart: its scale, its grid and the labels below it. */
 import { type Html, html } from '../../html/html.ts'
 
 /** Both sizes are in units of the SVG's view box. The page stretches the chart to the available width. */

@@ -28,8 +28,8 @@ export function pageCookieValue(url: string): string {
 }
 
 /**
- * Returns the path and query in a value of the cookie `page`. Returns undefined if they are not of a page of Settings,
- * so that a login never leads to another site.
+ * Returns the path and query in a value of the cookie `page`; undefined if they are not of a page of Settings, so that
+ * a login never leads to another site.
  */
 export function pageInCookie(value: string | undefined): string | undefined {
   try {

@@ -1,4 +1,3 @@
-/** Throws the problems of forms and pages, and rewrites validation errors of the API for a form. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { isReadOnly } from '../../accounts/accounts.ts'
 import type { Session } from '../../sessions/sessions.ts'
@@ -36,10 +35,10 @@ const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns the problem with its `errors` rewritten for a form. If the field of an error has a label, the pointer becomes
- * the field's name in the form, and the label replaces the name of the JSON member at the beginning of the detail.
- * Other errors do not change. The problem's own `detail` is replaced by the details of all its errors, joined by
- * spaces. A problem about a duplicate gets one error, about the field that must be unique.
+ * Rewrites the `errors` of the problem for a form. If the field of an error has a label, the pointer becomes the
+ * field's name in the form, and the label replaces the name of the JSON member at the beginning of the detail. The
+ * problem's own `detail` becomes the details of all its errors, joined by spaces. A problem about a duplicate gets one
+ * error, about the field that must be unique.
  */
 export function withFieldLabels(problem: Problem, labels: Labels): Problem {
   const duplicate = DUPLICATE_FIELDS[problem.code]

@@ -14,9 +14,8 @@ export function renderKeptFields(entries: readonly FieldEntry[]): Html {
 }
 
 /**
- * Whether a form with these fields can be shown again. A form with secrets could not be shown as it was entered, nor
- * could a form with a file, because HTML cannot fill in a file field. A form that consists only of a button has nothing
- * to keep.
+ * Whether a form with these fields can be shown again as it was entered. Secrets are not kept, and HTML cannot fill in
+ * a file field. A form that consists only of a button has nothing to keep.
  */
 export function isKeepable({ secrets, file, binaryFile, ...fields }: ExpectedFields): boolean {
   const { texts = [], lists = [], numbers = [], rows = {} } = fields
@@ -25,8 +24,8 @@ export function isKeepable({ secrets, file, binaryFile, ...fields }: ExpectedFie
 }
 
 /**
- * The problem with which a form is rejected because its CSRF token is outdated: the session token has been replaced
- * since the same user opened the form.
+ * For a form whose CSRF token is outdated, because the session token has been replaced since the same user opened the
+ * form.
  */
 export function outdatedTokenProblem(): Problem {
   return new Problem(
@@ -58,7 +57,6 @@ export function renderFormWithoutSession(frame: Frame, action: string, fields: F
   return renderKeptForm(frame, action, fields, SESSION_ENDED)
 }
 
-/** Renders the response to a form of an Admin without the second factor that the account requires. */
 export function renderFormWithoutSecondFactor(frame: Frame, action: string, fields: Fields): Html {
   return renderKeptForm(frame, action, fields, NO_SECOND_FACTOR)
 }

@@ -1,5 +1,3 @@
-/** The layout of all pages of Settings, and the parts of forms that many of them share. */
-
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { isReadOnly } from '../../accounts/accounts.ts'
 import type { AccountStatus } from '../../database/tables.ts'

@@ -1,4 +1,3 @@
-/** Words for the states of customers, invoices, payments and reminders, and formats of their amounts and dates. */
 import { calendarDateFormat, dateFormats } from '../../calendar/date-formats.ts'
 import type {
   DebtorRow,

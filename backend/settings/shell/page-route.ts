@@ -129,8 +129,8 @@ export function publicRoute(page: PublicPage, deps: SettingsDeps): ServerRoute {
 }
 
 /**
- * Returns a page that keeps the form of the request until the user has logged in again. Throws `not_logged_in` if the
- * request contains no form that can be kept.
+ * Returns a page that keeps the form until the user has logged in again. Throws `not_logged_in` if the request contains
+ * no form that can be kept.
  */
 async function rejectWithoutSession(request: Request, page: SessionPage): Promise<FullResponse> {
   const headers = { 'www-authenticate': 'Cookie realm="settings"' }
@@ -144,8 +144,8 @@ async function rejectWithoutSession(request: Request, page: SessionPage): Promis
 }
 
 /**
- * Returns a page that keeps the form of the request until the user has set up a second factor. Throws
- * `second_factor_required` if the request contains no form that can be kept, or the form of another user.
+ * Returns a page that keeps the form until the user has set up a second factor. Throws `second_factor_required` if the
+ * request contains no form that can be kept, or the form of another user.
  */
 async function rejectWithoutSecondFactor(
   request: Request,

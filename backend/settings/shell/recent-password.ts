@@ -1,4 +1,3 @@
-/** Requires that the user entered the password recently, and renders the page on which the user enters it again. */
 import type { Request } from '@hapi/hapi'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'

@@ -1,4 +1,3 @@
-/** Describes the response of a page, determines whether it is HTML or JSON, and writes it. */
 import type { Readable } from 'node:stream'
 import type { Request, ResponseObject, ResponseToolkit } from '@hapi/hapi'
 import { readAccept } from '../../../shared/contract/accept.ts'

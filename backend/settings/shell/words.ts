@@ -1,4 +1,3 @@
-/** The words of Settings: scopes in plain words, times and numbers. */
 import { SCOPES, type Scope } from '../../accounts/scopes.ts'
 import { dateFormats } from '../../calendar/date-formats.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -22,7 +21,6 @@ const RESOURCE_WORDS: Readonly<Record<Resource, string>> = {
   messages: 'Messages',
 }
 
-/** All scopes, grouped by resource. */
 export const SCOPE_GROUPS = Object.entries(RESOURCE_WORDS).map(
   ([resource, name]) => [name, SCOPES.filter((scope) => scope.startsWith(`${resource}:`))] as const,
 )

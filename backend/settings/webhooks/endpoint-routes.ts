@@ -310,8 +310,8 @@ function renderForm(
 }
 
 /**
- * Defines an action that changes the endpoint and then shows the endpoint's page. If the endpoint had the status
- * `undoneBy.ifItWas` before, the message after the action offers to undo it with `undoneBy.action`.
+ * If the endpoint had the status `undoneBy.ifItWas` before, the message after the action offers to undo it with
+ * `undoneBy.action`.
  */
 function changeAction(
   action: string,

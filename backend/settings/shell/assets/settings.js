@@ -47,8 +47,8 @@ for (const preset of document.querySelectorAll('[data-preset]')) {
 }
 
 /**
- * Updates the preview after each change. Each preview is loaded into a new frame, which then replaces the old
- * frame. If one frame loaded every preview, each change would add an entry to the browser's history.
+ * Loads the preview after each change into a new frame, which then replaces the old frame. If one frame loaded every
+ * preview, each change would add an entry to the browser's history.
  */
 const previewButton = document.querySelector('[data-preview]')
 if (previewButton) {
