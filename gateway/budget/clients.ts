@@ -11,7 +11,6 @@ export class Client {
   readonly isLimited: boolean
   /** The number of open connections, including those in their TLS handshake. */
   connections = 0
-  /** The number of connections whose TLS handshake is in progress. */
   handshakes = 0
   readonly bytes: Record<PartitionName, number> = { known: 0, unknown: 0 }
 

@@ -79,7 +79,7 @@ export class Connections<T extends ClientConnection> {
     while (this.#close('connections', Math.min(countMax, excess())) > 0);
   }
 
-  /** Adds a new connection. Returns false if a limit is reached and no other connection can be closed. */
+  /** Returns false if a limit is reached and no other connection can be closed. */
   add(connection: T): boolean {
     const { peer, isHandshake } = connection
     const connectionsMax = this.#connectionsMax
@@ -122,7 +122,6 @@ export class Connections<T extends ClientConnection> {
     return false
   }
 
-  /** Returns how many connections it has closed. */
   #close(reason: ConnectionEvictionReason, countMax: number, peer?: Client): number {
     const closed = this.#chooseToClose(reason === 'handshakes', countMax, peer)
     for (const connection of closed) {

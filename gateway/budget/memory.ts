@@ -25,7 +25,6 @@ const FREED_SHARE = 1 / 8
  */
 const USED_MS_MIN = 1
 
-/** A connection, which may use no memory at present. */
 export interface MemoryUser {
   readonly memory: ConnectionMemory
   /** The number of bytes that `evict` would release. */

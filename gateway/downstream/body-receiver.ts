@@ -10,7 +10,7 @@ import { BodyReader, mayFit } from './request-body.ts'
  */
 const RATE_GRACE_MS = 3_000
 
-/** A body that is being read. Times are `performance.now()`. */
+/** Times are `performance.now()`. */
 interface PendingBody {
   readonly reader: BodyReader
   readonly beganAt: number
@@ -98,7 +98,6 @@ export class BodyReceiver {
     }
   }
 
-  /** Rejects the body that is being received. */
   fail(error: Error): void {
     this.#pending?.settle(error)
   }

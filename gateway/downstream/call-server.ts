@@ -31,7 +31,6 @@ export interface CallServerOptions {
   readonly baseUrl: string
   readonly log: Logger
   readonly recordsSteps: boolean
-  /** Returns the value of `Allow`; undefined if there is nothing at the path. */
   allowedMethods(path: string): string | undefined
   /** Called if the head of a call is rejected. In `fields`, lower-case names alternate with values. */
   onInvalidHead(call: Call, fields: readonly string[]): void
@@ -39,7 +38,7 @@ export interface CallServerOptions {
   serve(head: RequestHead, call: Call): Promise<Outcome> | Outcome
   /** Returns the page that a person sees instead of the problem document; undefined for other clients. */
   problemPage?(problem: Problem, call: Call): WholeResponse | undefined
-  /** Returns the headers that show the client its rate limit. `call` is undefined if no call was created. */
+  /** `call` is undefined if no call was created. */
   rateLimitHeaders(call: Call | undefined, status: number): readonly string[]
   /** Called when the response to a call is about to be written. */
   onResponse(call: Call, status: number): void

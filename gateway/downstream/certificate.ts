@@ -5,7 +5,7 @@ import { SettingsError } from '../../shared/process/settings.ts'
 
 const EXPIRES_SOON_MS = 7 * 24 * 3_600_000
 
-/** The certificate with its chain, and its private key, in PEM form. */
+/** In PEM form. `cert` includes its chain. */
 export interface TlsKeyPair {
   readonly cert: string
   readonly key: string
@@ -48,7 +48,7 @@ export function readCertificate(
   return { cert, key, validFrom, expiresAt, names }
 }
 
-/** Returns the result of `work`. An error of `work` becomes a `SettingsError` about the setting. */
+/** Converts an error of `work` into a `SettingsError` about the setting. */
 function requireUsable<T>(setting: string, work: () => T): T {
   try {
     return work()

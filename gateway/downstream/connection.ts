@@ -49,9 +49,9 @@ export interface ConnectionContext {
   readonly budget: Budget
   /** Returns the client of a call. Behind a proxy, `peer` is the proxy. */
   clientOf(call: Call, peer: Client): Client
-  /** Begins a call. `CallServer` calls `Connection.end` when the call has ended. */
+  /** See `CallServer.serve`. */
   serve(connection: Connection, head: RawRequestHead, arrivedAt: number): Call
-  /** Returns the response to a malformed head, or to a head that did not arrive in time. */
+  /** See `CallServer.reject`. */
   reject(connection: Connection, error: Http1Error | Problem): string
   /** Called when the client did not receive its response in time and is disconnected. */
   onResponseTimeout(call: Call | undefined): void
@@ -172,8 +172,8 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   /**
-   * See `MemoryUser`. If a call has its complete body and no part of its response waits to be flushed, the call needs
-   * the body: only the bytes after the body can be evicted.
+   * If a call has its complete body and no part of its response waits to be flushed, the call needs the body: only the
+   * bytes after the body can be evicted.
    */
   get evictableBytes(): number {
     const isAllEvictable =
@@ -185,10 +185,6 @@ export class Connection implements CallConnection, BudgetedConnection {
     return this.#writer.bufferedAt ?? this.#requestBegunAt
   }
 
-  /**
-   * Releases `evictableBytes`: rejects the body that is being received or, if only the bytes after the body can be
-   * evicted, drops these. In all other cases, resets the connection.
-   */
   evict(): void {
     if (this.#body.isPending) this.#body.evict()
     else if (this.#call !== undefined && !this.#writer.isFlushing) this.#dropReadAhead()
@@ -313,10 +309,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     } else if (now > this.#deadline || this.#body.isLate(now)) this.#expire()
   }
 
-  /**
-   * Begins the next call if its head has arrived; rejects a malformed head. Otherwise, waits for the rest of the head
-   * until the deadline; if the client has closed its half, closes the connection.
-   */
+  /** Begins the next call if its head has arrived. Otherwise, waits for the head until the deadline, or rejects it. */
   #beginCall(now: number): void {
     let head: RawRequestHead | undefined
     try {

@@ -1,6 +1,6 @@
 /**
  * The public listener: accepts connections, and performs the TLS handshake if TLS is configured, until the gateway
- * drains. `CallServer` serves the calls on these connections.
+ * drains.
  */
 import cluster from 'node:cluster'
 import { constants } from 'node:crypto'
@@ -88,9 +88,8 @@ export class Listener {
   readonly #acceptors: Server[] = []
   /** Undefined for plain HTTP. This server does not listen: it gets the connections that `#acceptors` accept. */
   readonly #tls: TlsServer | undefined
-  /** The keys for TLS session tickets that all workers share; undefined if there are no workers. */
+  /** Undefined if there are no workers. */
   #ticketKeys: Buffer | undefined
-  /** Handshakes by the id of their connection. */
   readonly #handshakes = new Map<string, Handshake>()
   readonly #deadlineTimer: NodeJS.Timeout
   readonly #connectionContext: ConnectionContext
@@ -129,7 +128,6 @@ export class Listener {
 
   /** Resolves with the port. */
   async listen(port: number, host: string): Promise<number> {
-    // With `reusePort`, listening would succeed even if another gateway already listens on the port.
     if (port !== 0 && cluster.isPrimary) await assertPortFree(port, host)
     // Workers share the port, so that no connection hangs if a worker is killed: the kernel resets those that the
     // worker has not accepted yet. Connections that a parent had passed to the worker would stay open without a
@@ -176,7 +174,6 @@ export class Listener {
     this.#calls.drain()
     await acceptWaitingConnections(this.#acceptors)
     const closed = Promise.all(this.#acceptors.map(closeServer))
-    // Idle connections are not closed immediately, because a request may be on its way.
     const closing = setInterval(() => {
       const deadline = performance.now() + DRAIN_GRACE_MS
       for (const connection of this.#connections) connection.closeBy(deadline)
@@ -212,7 +209,6 @@ export class Listener {
     this.#tls.emit('connection', socket)
   }
 
-  /** Called when the handshake of a connection has succeeded. */
   #replaceHandshake(socket: TLSSocket): void {
     const id = connectionIdOf(socket)
     const handshake = this.#handshakes.get(id)

@@ -1,4 +1,3 @@
-/** The common form of responses to clients, their heads, and error responses. */
 import type { Readable } from 'node:stream'
 import {
   PROBLEM_MEDIA_TYPE,
@@ -23,7 +22,6 @@ export interface Response {
   readonly body: Buffer | Readable | undefined
 }
 
-/** A response with a complete body. */
 export type WholeResponse = Omit<Response, 'body'> & { readonly body: Buffer | undefined }
 
 /** The response to a call, or the problem with which the call is rejected. */
@@ -60,7 +58,6 @@ export function problemHeaders({ status, headers }: Problem): string[] {
   ]
 }
 
-/** A rendered problem, except for the request id. */
 interface RenderedProblem {
   readonly problem: Problem
   readonly headers: readonly string[]
@@ -70,8 +67,8 @@ interface RenderedProblem {
 }
 
 /**
- * Returns the function that renders the responses to problems. The function caches what it has rendered of the last
- * `Problem` object: under overload, most calls are rejected with the same object.
+ * The renderer caches what it has rendered of the last `Problem` object: under overload, most calls are rejected with
+ * the same object.
  */
 export function createProblemRenderer(
   baseUrl: string,

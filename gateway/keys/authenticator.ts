@@ -52,7 +52,6 @@ export interface Credential {
   readonly cached: KnownKey | undefined
 }
 
-/** Counts for metrics. */
 export interface AuthenticatorCounts {
   /** Calls whose key was cached (`hits`), looked up (`misses`), or in the negative cache (`negativeHits`). */
   readonly hits: number
@@ -60,7 +59,6 @@ export interface AuthenticatorCounts {
   readonly negativeHits: number
   readonly known: number
   readonly negativeEntries: number
-  /** Finished look-ups, by outcome. */
   readonly lookUps: Readonly<Record<LookUpOutcome, number>>
   /** Look-ups in progress, except queued ones; includes keys that wait for the next background request. */
   readonly inFlight: number

@@ -4,14 +4,13 @@ import type { LookUpResult } from './look-up.ts'
 /** Looks up the keys with these digests. Resolves with the results in the order of the digests. */
 export type LookUpMany = (digests: readonly string[]) => Promise<readonly LookUpResult[]>
 
-/** A look-up that waits for its batch to be sent. */
 export interface WaitingLookUp {
   readonly digest: string
   resolve(result: LookUpResult): void
   reject(error: unknown): void
 }
 
-/** Sends the look-ups as one request. Never rejects: if the request fails, calls `reject` of each look-up. */
+/** Never rejects: if the request fails, calls `reject` of each look-up. */
 export async function sendBatch(
   lookUps: readonly WaitingLookUp[],
   lookUpMany: LookUpMany,

@@ -15,7 +15,6 @@ export interface KnownKey {
   readonly scopes: ReadonlySet<string>
   /** The scopes that the key was issued with. */
   readonly grantedScopes: ReadonlySet<string>
-  /** The number of calls per window. */
   readonly rateLimit: number
   /** The addresses that calls may come from; undefined allows any address. */
   readonly allowedAddresses: AddressPrefixes | undefined

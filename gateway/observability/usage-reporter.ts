@@ -45,7 +45,6 @@ export interface FinishedCall {
 
 export interface UsageReporter {
   record(call: FinishedCall, status: number): void
-  /** The number of reports that backends have rejected since the start. */
   readonly rejectedReports: number
   /** Reports everything that waits to be reported, until a report fails or `LAST_REPORTS_MS` have passed. */
   close(): Promise<void>

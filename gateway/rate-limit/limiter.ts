@@ -23,7 +23,7 @@ export interface KeyWindow {
   readonly keyId: string
   readonly used: number
   readonly limit: number
-  /** Milliseconds since the epoch, by the clock of the store; without a store, by the clock of this machine. */
+  /** See `Allowance.windowEndsAt`. */
   readonly endsAt: number
 }
 

@@ -39,10 +39,8 @@ export interface RedisRateLimiterOptions {
 interface Batch {
   readonly keyId: string
   readonly counterName: string
-  /** See `RedisStore`. */
   readonly partition: string
   readonly limit: number
-  /** For each call, the function that resolves its promise. */
   readonly resolvers: ((allowance: Allowance | Promise<Allowance>) => void)[]
 }
 

@@ -4,7 +4,6 @@
  */
 import { WINDOW_MS } from './limiter.ts'
 
-/** How often ended windows are deleted. */
 const SWEEP_MS = 60_000
 /**
  * How much more time than `WINDOW_MS` a window may have left. A window with even more time was opened before a clock
