@@ -217,7 +217,7 @@ function checkCurrency(text: string): string {
   throw new Problem('unsupported_currency', `${text} is not an ISO 4217 currency such as EUR.`)
 }
 
-/** Throws `Problem` `not_found`. */
+/** Sets whether Admins need a second factor. Throws `Problem` `not_found`. */
 export async function setSecondFactorPolicy(
   tx: Transaction,
   id: string,

@@ -1,6 +1,6 @@
 /**
- * A POST runs checks in a fixed order, then one transaction. A repeated request gets its stored response before fields
- * are validated, because a value that was valid the first time may be invalid now.
+ * A POST runs checks in the order of docs/errors.md, then one transaction. A repeated request gets its stored response
+ * before fields are validated, because a value that was valid the first time may be invalid now.
  */
 import { createHash } from 'node:crypto'
 import type { ObjectSchema } from 'joi'

@@ -9,7 +9,7 @@ const PAUSE_MS_MAX = 5
 
 /**
  * `write` must write each batch in a transaction of its own. After each batch, this function pauses for as long as the
- * batch took, up to `PAUSE_MS_MAX`, so that calls get about half of the database's time.
+ * batch took, up to `PAUSE_MS_MAX`, so that calls usually get about half of the database's time.
  */
 export async function writeInBatches<T>(
   rows: readonly T[],

@@ -24,7 +24,7 @@ const CHANGES_MAX = 5000
 
 /**
  * A debtor that changes several times within this interval is usually recomputed only once. Recomputing a debtor takes
- * a tenth of the CPU time of recording a payment.
+ * a tenth of the CPU time of recording a payment. Notifying the worker of each change would cost more than polling.
  */
 const EVERY_MS = 5000
 /**

@@ -3,6 +3,7 @@ import { gzipSync } from 'node:zlib'
 
 export interface Asset {
   readonly path: string
+  /** The media type. */
   readonly type: string
   readonly content: Uint8Array
   /** The content, compressed with gzip. */

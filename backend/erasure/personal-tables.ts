@@ -174,8 +174,8 @@ export const PERSONAL_TABLES: readonly (ErasedColumns | ErasedDocument | Deleted
 ]
 
 /**
- * The maximum number of rows that are read at a time, which limits the memory. PostgreSQL searches the rows of a debtor
- * for each page: with smaller pages, erasing a debtor with thousands of invoices took minutes.
+ * The maximum number of rows that are read at a time, which limits the memory. PostgreSQL finds all rows of the debtor
+ * again for each page: with smaller pages, erasing a debtor with thousands of invoices took minutes.
  */
 const PAGE_MAX = 500
 

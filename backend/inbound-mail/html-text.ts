@@ -1,7 +1,7 @@
 import { decodeHTML } from 'entities'
 import { truncate } from '../validation/truncate.ts'
 
-/** The maximum number of converted characters, because hostile markup could take long to strip. */
+/** Limits the converted characters, because hostile markup could take long to strip. */
 const HTML_CHARS_MAX = 10_000
 
 export function textOfHtml(html: string): string {

@@ -43,7 +43,7 @@ export async function editInvoice(
     detail: { number: invoice.number, changed: changedColumns },
   })
   const isDueDateChanged = 'due_date' in change
-  // `invoice.overdue` is recorded for each due date, so also for the new one.
+  // `invoice.overdue` is recorded when the new due date has passed, even if it was recorded for the old one.
   const overdueReset = isDueDateChanged ? ({ overdue_announced: 0 } as const) : {}
   const row = await changeInvoice(
     tx,

@@ -67,7 +67,7 @@ export function createMailer(options: MailerOptions): Mailer {
     }
     const { signal } = stopping
     const replyMsMax = options.replyMsMax ?? HAND_OVER_MS_MAX
-    // Some relays, such as Google's, require a domain name, which the host name of a container is not.
+    // In the greeting, some relays, such as Google's, require a domain name, which a container's host name is not.
     const clientName = hostOf(mailFrom.address)
     return handOver(server, { clientName, envelope, raw, startWithinMs, replyMsMax, signal })
   }

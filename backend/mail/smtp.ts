@@ -25,8 +25,8 @@ export interface HandOverOptions {
   /** How long the server may take for its final reply, counted from the end of `startWithinMs`. */
   readonly replyMsMax: number
   /**
-   * When it aborts, the hand-over is abandoned or, if the transfer of the text has started, waits less long for the
-   * final reply.
+   * If this signal aborts before the transfer of the text, the hand-over is abandoned; if it aborts later, the wait for
+   * the final reply is shortened to at most `DRAINED_REPLY_MS_MAX`.
    */
   readonly signal: AbortSignal
 }

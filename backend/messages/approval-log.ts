@@ -19,7 +19,7 @@ export async function countAwaitingApproval(reader: Reader, accountId: string): 
 
 /**
  * A message that requires approval and does not await it: it was approved or rejected, or nothing is left to decide,
- * because it was cancelled, suppressed or not decided in time.
+ * because the message was cancelled, suppressed or not decided in time.
  */
 export interface DecidedOrLapsedMessage extends MessageRow {
   /** The detail of the latest transition, which states its cause. */

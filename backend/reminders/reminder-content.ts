@@ -158,7 +158,7 @@ export async function changeLogo(
  */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`
 
-/** How many open invoices are checked per currency, because there may be a million. */
+/** Limits the open invoices that are checked per currency, because there may be a million. */
 const INVOICES_MAX = 500
 
 /**

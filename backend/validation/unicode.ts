@@ -4,8 +4,8 @@
  */
 
 /**
- * More than 30 combining marks in a row, the limit of the Stream-Safe Text Format (UAX #15), do not occur in any
- * language. In NFKC, the two voiced sound marks of half-width katakana also become combining marks.
+ * More than 30 combining marks in a row, which do not occur in any language. The limit is that of the Stream-Safe Text
+ * Format (UAX #15). In NFKC, the two voiced sound marks of half-width katakana also become combining marks.
  */
 const LONG_SEQUENCE = /[\p{M}\uff9e\uff9f]{31}/u
 

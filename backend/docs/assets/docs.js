@@ -11,7 +11,7 @@ function setMenu() {
 isWide.addEventListener('change', setMenu)
 setMenu()
 
-// The search.
+// The search. `search.js` ranks the results.
 
 const search = document.querySelector('search')
 const input = document.querySelector('#search')

@@ -2,9 +2,9 @@
  * Decides which messages to plan for a debtor now, and which chasing fields its invoices show. `planDebtor` is a pure
  * function of the debtor's data and the time. It may run at any time, and never plans a message twice.
  *
- * - The ladder defines how many days after the due date a stage is due. It is sent on a business day, at least five
- *   days after the previous message about the invoice. A late run plans only the next stage; it skips none, except a
- *   courtesy that can no longer be sent by the due date.
+ * - The ladder defines how many days after the due date each stage is due; the number for the courtesy is negative. A
+ *   stage is sent on a business day, at least five days after the previous message about the invoice. A late run plans
+ *   only the next stage; it skips none, except a courtesy that can no longer be sent by the due date.
  * - Invoices whose next stage is due share a message, up to 100 of them. The stages firm and final each have a separate
  *   message. At most one message a day is sent to a debtor: this is the daily cap.
  */
