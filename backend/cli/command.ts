@@ -48,7 +48,7 @@ export interface Output {
 export interface Option {
   readonly type: 'string' | 'boolean'
   readonly required?: true
-  /** The placeholder for the value in the help, e.g. `ID`. An empty `FILE` is rejected. */
+  /** The placeholder for the value in the help, e.g. `ID`. For `FILE`, an empty path is rejected. */
   readonly value?: string
   readonly description: string
 }
@@ -57,7 +57,7 @@ export interface Command {
   /** Group and verb, e.g. `accounts create`. */
   readonly name: string
   readonly summary: string
-  /** Names of the positional arguments; all are required. An empty `FILE` is rejected. */
+  /** Names of the positional arguments; all are required. For `FILE`, an empty path is rejected. */
   readonly arguments: readonly string[]
   readonly options: Readonly<Record<string, Option>>
   run(values: Values, context: Context): Promise<Output>

@@ -40,10 +40,10 @@ const INCOMPLETE =
 const ABANDONED_MS = 12 * 3_600_000
 
 /**
- * Creates the file `path`, and resolves with its size in bytes. `write` receives the path of an empty file that only
- * its owner can read. If `write` throws, or SIGINT, SIGTERM or SIGHUP ends the process, no file remains. Throws an
- * `Error` if `path` already exists, or if the disk is full. Also removes the incomplete files that killed processes
- * have left beside `path`, and reports them to `stderr`.
+ * Creates the file `path`, and resolves with its size in bytes. `write` receives the path of another file, which is
+ * empty and which only its owner can read. After `write`, this file is moved to `path`. If `write` throws, or SIGINT,
+ * SIGTERM or SIGHUP ends the process, no file remains. Throws an `Error` if `path` already exists, or if the disk is
+ * full. Also removes the incomplete files that killed processes have left beside `path`, and reports them to `stderr`.
  */
 export async function createFile(
   path: string,
@@ -105,7 +105,7 @@ function listAbandoned(directory: string): string[] {
   })
 }
 
-/** Returns no names if the directory cannot be read. */
+/** Returns no names if the directory cannot be read. If no file can be created in it either, that error says why. */
 function namesIn(directory: string): string[] {
   try {
     return readdirSync(directory)

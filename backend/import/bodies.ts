@@ -22,6 +22,7 @@ export function invoiceBodyOf(invoice: LedgerInvoice, chaseOverdue: boolean) {
   }
 }
 
+/** The payment of the whole amount of an invoice that is paid according to the file. */
 export function paymentBodyOf(invoice: LedgerInvoice, invoiceId: string) {
   return {
     external_id: paymentExternalIdOf(invoice),

@@ -36,8 +36,8 @@ const FIELDS = {
     required: false,
     headers: [
       ...['customername', 'debtorname', 'clientname', 'companyname'],
-      // `customer` is mapped first. A column with one of these headers is used for names only if `customer` has another
-      // column.
+      // `customer` accepts these headers too, and is mapped first. A column with one of these headers is used for names
+      // only if `customer` has another column.
       ...['customer', 'debtor', 'client'],
     ],
   },

@@ -161,8 +161,8 @@ function compareInvoice(
 
 /**
  * A difference can mean that the record is another invoice, or that its payment is already recorded, so a person must
- * check it first. A different due date means neither. If it prevented the payment, a customer who has paid would be
- * reminded.
+ * check the record before a payment is recorded. A different due date means neither. If it prevented the payment, a
+ * customer who has paid would be reminded.
  */
 function preventsPayment({ field }: Difference): boolean {
   return field !== 'due date'

@@ -22,7 +22,7 @@ export interface SyntaxFault {
 }
 
 /**
- * The maximum length of a row, in characters. In the cell that the parser is reading, it counts bytes instead. Without
+ * The maximum length of a row, in characters. In the cell that it is reading, the parser counts bytes instead. Without
  * this limit, an unclosed quote could make the rest of the file one cell.
  */
 const RECORD_LENGTH_MAX = 65_536

@@ -11,8 +11,8 @@
 const FORMULA_STARTS = /(?<=^|;\s*)(?='*[=+\-@\t\r＝＋－＠])/g
 /**
  * Matches the apostrophes that `escapeFormulas` has added. The lookbehind comes after the apostrophe, so that it runs
- * only there. At every position, it would take quadratic time in an imported cell with many spaces. The texts that
- * `FORMULA_STARTS` searches are short.
+ * only there. At every position, it would take quadratic time in an imported cell with many spaces. `FORMULA_STARTS`
+ * does look behind at every position, but the texts that it searches are short.
  */
 const ESCAPES = /'(?<=(?:^|;\s*)')(?='*[=+\-@\t\r＝＋－＠])/g
 

@@ -1,3 +1,4 @@
+/** Functions for both kinds of second factors: passkeys and the authenticator app. */
 import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { noticeActorOf, recordNotice } from '../mail/notices.ts'

@@ -15,9 +15,9 @@ const WINDOW_MS = 15 * 60_000
 
 /**
  * How much the clocks of two backends of one gateway can differ: each backend rejects requests of a gateway whose clock
- * differs from its own by more than a minute. If more than `WINDOW_MS` plus this difference remains until a window
- * ends, a clock was set back after the window had begun, and the window no longer applies. Otherwise, its subject could
- * remain blocked for much longer than `WINDOW_MS`.
+ * differs from the backend's clock by more than a minute. If more than `WINDOW_MS` plus this difference remains until a
+ * window ends, a clock was set back after the window had begun, and the window no longer applies. Otherwise, its
+ * subject could remain blocked for much longer than `WINDOW_MS`.
  */
 const CLOCKS_DIFFER_MS_MAX = 2 * 60_000
 

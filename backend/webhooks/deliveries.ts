@@ -1,4 +1,7 @@
-/** Finds endpoints with due deliveries, and reads and changes deliveries for the workers. */
+/**
+ * Finds endpoints with due deliveries, and reads and changes deliveries for the workers. A receiver may receive an
+ * event twice, because a process can be killed after it has sent a delivery, but before it has recorded the outcome.
+ */
 import { leasesOf } from '../background/leases.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 import { ATTEMPT_MS_MAX } from './sender.ts'

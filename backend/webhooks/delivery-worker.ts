@@ -154,7 +154,8 @@ class Deliverer {
     })
     const claimed = await readClaimed(database.read, ids, lease)
     for (const delivery of claimed) this.#start(delivery, startBefore)
-    // Further deliveries may be due, so the next round follows immediately.
+    // Further deliveries may be due, so the next round follows immediately, unless other backends claimed all
+    // deliveries of this round.
     return claimed.length > 0 ? 0 : undefined
   }
 

@@ -7,7 +7,7 @@ import type { HourOfAttempts } from './attempt-hours.ts'
 import type { DeliveryDetail } from './delivery-log.ts'
 
 export interface RecentAttempts {
-  /** As `readAttemptHours` returns them. */
+  /** The current UTC hour and the 24 hours before it. Hours without attempts are omitted. */
   readonly hours: readonly HourOfAttempts[]
   /** The time of the last attempt, however old it is; undefined if the delivery log contains none. */
   readonly lastAttemptAt: string | undefined

@@ -140,7 +140,7 @@ interface UndoAction {
   readonly fields?: Undo['fields']
 }
 
-/** Undefined if the customer was not paused. */
+/** Returns undefined if the customer was not paused. */
 function pauseAgain({
   chasing_status,
   chasing_reason,

@@ -141,6 +141,7 @@ async function readInvoice(
     findStageWithUnknownOutcome(reader, accountId, id),
     listPayments(reader, accountId, ofInvoice, newest),
     listMessages(reader, accountId, ofInvoice, newest),
+    // One more than the page shows, so that the page can say that there are more.
     listActionsOn(reader, accountId, id, { limit: HISTORY_MAX + 1 }),
   ])
   const today = todayIn(timezone, now)

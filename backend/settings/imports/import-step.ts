@@ -143,7 +143,7 @@ type Kind = keyof StepResult['recorded']
 
 interface RecordToProcess {
   readonly kind: Kind
-  /** Also counted. Set if a new invoice is recorded together with its payment. */
+  /** Present if a new invoice is recorded together with its payment. This kind is counted too. */
   readonly alsoKind?: Kind
   readonly name: string
   /** The fields of the file that the record consists of. */
@@ -151,9 +151,9 @@ interface RecordToProcess {
 }
 
 /**
- * Returns a step. Its function `run` processes one record in its own transaction, unless the step is over. A record
- * that an earlier step has rejected is not tried again: otherwise, rejected records could take up the time of every
- * step, and the import would never end.
+ * Returns a step. Its function `run` processes one record in its own transaction, unless the time of the step is over
+ * or `REJECTED_MAX` records were rejected. A record that an earlier step has rejected is not tried again: otherwise,
+ * rejected records could take up the time of every step, and the import would never end.
  */
 function createStep(options: StepOptions) {
   const { database, ledger, clock, importId, importContext, rejectedBefore } = options

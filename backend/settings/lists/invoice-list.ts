@@ -126,8 +126,8 @@ interface ParsedQuery {
 }
 
 /**
- * Throws `Problem` 400. By default, JSON contains all invoices, because scripts may expect this, and the page shows
- * unpaid invoices or, if the query has a customer or a number, invoices of every status.
+ * Throws `Problem` 400. By default, JSON contains all invoices, because scripts may expect this. The page, by default,
+ * shows unpaid invoices or, if the query has a customer or a number, invoices of every status.
  */
 function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
   const list = parseListQuery(query, PARAMETERS)

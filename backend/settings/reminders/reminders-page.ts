@@ -227,7 +227,7 @@ const timesOfDay = dateFormats('en-GB', { timeStyle: 'short' })
 
 /**
  * `refusal` is the reason to show, or null for a message that is listed as planned. Messages of a demo account are
- * listed as planned although their own `refusal` is set.
+ * listed as planned although `message.refusal` is set.
  */
 function renderMessage(
   message: PreviewedMessage,

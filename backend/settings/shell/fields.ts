@@ -32,8 +32,8 @@ export const PASSWORD = 'password'
 export const FORM_USER_ID = 'form_user'
 
 /**
- * The fields that a form does not copy when it sends the fields of an earlier form again: it has a CSRF token and a
- * user of its own, and the password is secret.
+ * The fields that a form does not copy when it sends the fields of an earlier form again: it has its own fields for the
+ * CSRF token and the user, and the password is secret.
  */
 const UNREPEATED_FIELDS: readonly string[] = ['csrf_token', FORM_USER_ID, PASSWORD]
 

@@ -100,7 +100,7 @@ export function pageOf<Row extends { readonly id: string }>(
   return { rows, next: fetched.length > limit ? (rows.at(-1)?.id ?? null) : null }
 }
 
-/** Returns the first page: newest first, with one row more than `limit`, which `pageOf` needs. */
+/** Describes the first page for a query: newest first, with one row more than `limit`, which `pageOf` needs. */
 export function newestRows(limit: number): Page {
   return { sort: 'created_at', direction: 'desc', rowsMax: limit + 1, after: undefined }
 }

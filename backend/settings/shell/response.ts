@@ -18,6 +18,7 @@ export interface Frame {
    * name and the request of the button.
    */
   readonly flash: string | null
+  /** The active kill switch, if any. */
   readonly killSwitch: KillSwitch | undefined
 }
 

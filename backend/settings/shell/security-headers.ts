@@ -69,7 +69,8 @@ function headersOf(routePath: string, isPicture: boolean): Readonly<Record<strin
 
 /**
  * Call this after the handler of problems is registered, so that error responses get the headers too. The 404 for a
- * client other than a gateway has no such headers, because it is sent before the request is matched to a route.
+ * client other than a gateway has no such headers, because it is sent before the request is matched to a route, on
+ * which the headers depend.
  */
 export function addSecurityHeaders(server: Server, baseUrl: string): void {
   const isHttps = baseUrl.startsWith('https:')
