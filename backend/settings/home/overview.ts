@@ -54,7 +54,7 @@ export interface Overview {
   readonly approvalsWaiting: number
   /** Currencies in which reminders demand money without saying how to pay. */
   readonly currenciesWithoutPaymentDetails: readonly string[]
-  /** Endpoints that fail, or that were disabled because they failed. */
+  /** Enabled endpoints that fail, and endpoints that were disabled because they failed. */
   readonly brokenEndpoints: readonly WebhookEndpointRow[]
   /** The number of active customers that owe money and cannot be reached, counted up to `UNREACHABLE_MAX`. */
   readonly unreachable: { readonly customers: number; readonly hasMore: boolean }

@@ -215,8 +215,7 @@ function renderTotals(due: readonly DueByAge[], archived: readonly DueByAge[]): 
         return { currency, count, amount: total.amount - omitted.amount }
       })
       .filter(({ count }) => count > 0)
-  // The list of invoices contains those of archived customers, which the totals omit. If there are such invoices, the
-  // totals have no link to the list.
+  // A total has no link if its list of invoices also contains invoices of archived customers, which the total omits.
   const pathOf = (kind: 'outstanding' | 'overdue', view: 'unpaid' | 'overdue') =>
     archived.some(({ [kind]: { invoices } }) => invoices > 0)
       ? undefined
