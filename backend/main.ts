@@ -15,7 +15,7 @@ import { createMailServices } from './mail/mail-services.ts'
 import {
   createAttemptMetrics,
   createHandOverMetrics,
-  createWaitMetrics,
+  createTransactionWaitMetrics,
   measureDatabase,
   measureQueues,
 } from './metrics.ts'
@@ -49,7 +49,7 @@ await runProcess({
   // These settings have the same prefix, but belong to the gateway, which may share the environment.
   foreign: ['BACKEND_URLS', 'BACKEND_CONNECTIONS'],
   reloadable: ['GATEWAY_SECRET', 'KEY_PEPPER'],
-  check: (settings) => [
+  checkAndDescribe: (settings) => [
     `The database is ${describeDatabase(databaseUrl(settings))}.`,
     ...describeDirectUrl(settings.DATABASE_DIRECT_URL, databaseUrl(settings)),
     describeMail(settings),
@@ -66,7 +66,7 @@ await runProcess({
       log,
       openedBy: 'backend',
       connectionsMax: settings.DATABASE_CONNECTIONS,
-      waits: createWaitMetrics(metrics),
+      transactionWaits: createTransactionWaitMetrics(metrics),
     })
     if (database.migrated.length > 0) log.info({ migrations: database.migrated }, 'migrated')
     const clock = () => new Date()

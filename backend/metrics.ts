@@ -43,7 +43,7 @@ export function createRequestMetrics(
   }
 }
 
-export function createWaitMetrics(metrics: Metrics): Durations {
+export function createTransactionWaitMetrics(metrics: Metrics): Durations {
   const waits = metrics.histogram(
     'receivables_backend_transaction_wait_seconds',
     'Wait for the writer (SQLite) or for a connection (PostgreSQL).',

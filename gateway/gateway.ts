@@ -42,7 +42,7 @@ await runProcess({
   schema: GATEWAY_SETTINGS,
   prefix: 'GATEWAY_',
   reloadable: ['GATEWAY_SECRET', 'TLS_CERT', 'TLS_KEY'],
-  check({ TLS_CERT, TLS_KEY, GATEWAY_WORKERS, REDIS_URL }) {
+  checkAndDescribe({ TLS_CERT, TLS_KEY, GATEWAY_WORKERS, REDIS_URL }) {
     if (GATEWAY_WORKERS > 1 && REDIS_URL === undefined) {
       throw new SettingsError([
         `GATEWAY_WORKERS is ${GATEWAY_WORKERS}, but REDIS_URL is not set. Workers need Redis to count calls together: set REDIS_URL`,

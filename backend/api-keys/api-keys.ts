@@ -1,6 +1,6 @@
 /**
- * The scopes of a key never change, and keys are never deleted. The look-up of a gateway finds a key by the digest of
- * its secret; the check of each call finds it by its id.
+ * The granted scopes of a key never change, and keys are never deleted. The look-up of a gateway finds a key by the
+ * digest of its secret; the check of each call finds it by its id.
  */
 import assert from 'node:assert'
 import { timingSafeEqual } from 'node:crypto'

@@ -87,7 +87,7 @@ export interface DatabaseOptions {
   /** The clock that is compared with the clock of PostgreSQL; by default, the clock of this machine. */
   readonly clock?: () => Date
   /** Records each wait of a transaction for the writer, or for a connection. A retried transaction waits again. */
-  readonly waits?: { observe(seconds: number): void } | undefined
+  readonly transactionWaits?: { observe(seconds: number): void } | undefined
 }
 
 export interface OpenDatabase extends Database {

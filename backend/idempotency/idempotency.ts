@@ -46,7 +46,7 @@ export interface Write {
    * of the `TransactionScope`.
    */
   findDebtorId?(read: Reader): Promise<string | undefined>
-  readonly firstIdMember: string
+  readonly originalIdMember: string
 }
 
 export interface Idempotency {
@@ -135,11 +135,11 @@ async function replayOrPerform(
 async function findRecorded(
   read: Reader,
   { accountId, operation, key, fingerprint }: Attempt,
-  { firstIdMember }: Write,
+  { originalIdMember }: Write,
 ): Promise<Outcome | undefined> {
   const [row] = await readRow(read, { accountId, operation, key })
   if (row === undefined) return undefined
-  if (row.fingerprint !== fingerprint) throw keyReused({ [firstIdMember]: row.resource_id })
+  if (row.fingerprint !== fingerprint) throw keyReused({ [originalIdMember]: row.resource_id })
   return { resourceId: row.resource_id, body: row.body, replayed: true }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Old invoices were already past due when they were created with `chase_if_overdue: false`, e.g. by an import.
- * No reminder is sent about them until a person resumes chasing.
+ * An "old" invoice is one that was created with `chase_if_overdue: false`, e.g. by an import, when it was already past
+ * due. No reminder is sent about it until a person resumes chasing; then it is no longer an old invoice.
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { Reader } from '../database/tables.ts'

@@ -42,7 +42,7 @@ export const paymentOperations: readonly Operation[] = [
     operationId: 'createPayment',
     body: paymentBody,
     idempotencyKey: 'required',
-    firstIdMember: 'original_payment_id',
+    originalIdMember: 'original_payment_id',
     async create(tx, { caller, now, idempotencyKey, fingerprint }, body) {
       const { payment, allocations } = await recordPayment(
         tx,
@@ -65,9 +65,9 @@ export const paymentOperations: readonly Operation[] = [
 ]
 
 /**
- * Finds the only debtor whose records the payment changes, so that the payment can share a commit with payments of
+ * Finds the only debtor whose records the payment changes, so that the payment can run at the same time as payments of
  * other debtors (see `TransactionScope`). The debtor of the first invoice suffices, because a payment to invoices of
- * several debtors is rejected. The body is not validated yet. If no debtor is found, the payment shares no commit.
+ * several debtors is rejected. The body is not validated yet. If no debtor is found, the payment runs alone.
  */
 async function findDebtorId(
   reader: Reader,

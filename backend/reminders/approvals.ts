@@ -276,7 +276,9 @@ async function undecidableProblem(
       'The text of the reminder is not written yet, so nothing was decided. Review it in a minute.',
     )
   }
-  const state = message?.approval_status ?? message?.status
+  const decision = message?.approval_status
+  // `lapsed` does not say what happened to the message.
+  const state = decision === 'lapsed' || decision === null ? message?.status : decision
   return new Problem(
     'approval_decided',
     `The reminder does not await a decision, because it is ${state}.`,

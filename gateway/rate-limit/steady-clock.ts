@@ -4,8 +4,9 @@
  */
 
 /**
- * `toMachineTime` keeps the last offset of the machine's clock until the actual one differs by more than this, so that
- * small corrections of the clock do not change the end of a window from one response to the next.
+ * `toMachineTime` adds a stored difference between the two clocks, which it updates only if the current difference
+ * deviates by more than this. Small corrections of the machine's clock therefore do not change the end of a window from
+ * one response to the next.
  */
 const IGNORED_CHANGE_MS_MAX = 1_000
 

@@ -62,7 +62,7 @@ export interface ProcessOptions<S extends Schema> {
   /** Settings that SIGHUP applies while the process runs. */
   readonly reloadable: readonly (keyof S)[]
   /** Throws a `SettingsError` if settings contradict each other. Returns notes for `--check-config`. */
-  check(settings: SettingsOf<S>): readonly string[]
+  checkAndDescribe(settings: SettingsOf<S>): readonly string[]
   start(settings: SettingsOf<S>, log: Logger): Promise<Running<SettingsOf<S>>>
 }
 
@@ -124,14 +124,14 @@ function createReload<S extends Schema>(
   running: Running<SettingsOf<S>>,
   log: Logger,
 ): () => void {
-  const { schema, reloadable, check } = options
+  const { schema, reloadable, checkAndDescribe } = options
   let current = first
   const isChanged = (name: keyof S, fresh: SettingsOf<S>) =>
     JSON.stringify(fresh[name]) !== JSON.stringify(current[name])
   return () => {
     try {
       const fresh = readAllSettings(options)
-      check(fresh)
+      checkAndDescribe(fresh)
       running.reload(fresh)
       const changed = Object.keys(schema).filter((name) => isChanged(name, fresh))
       const ignored = changed.filter((name) => !reloadable.includes(name))
@@ -186,7 +186,7 @@ function drainOnSignal(drain: () => Promise<void>, timeoutMs: number, log: Logge
 }
 
 function readCommandLine<S extends Schema>(options: ProcessOptions<S>): SettingsOf<S> {
-  const { name, description, schema, check, foreign = [] } = options
+  const { name, description, schema, checkAndDescribe, foreign = [] } = options
   try {
     const { values } = parseArgs({
       options: { help: { type: 'boolean', short: 'h' }, 'check-config': { type: 'boolean' } },
@@ -196,7 +196,7 @@ function readCommandLine<S extends Schema>(options: ProcessOptions<S>): Settings
       process.exit(0)
     }
     const settings = readAllSettings(options)
-    const notes = [...check(settings)]
+    const notes = [...checkAndDescribe(settings)]
     if (values['check-config']) {
       for (const name of findPossiblyMistypedVariables(schema, process.env)) {
         // OpenTelemetry's packages read more variables than our settings name.

@@ -97,7 +97,7 @@ export async function openPostgres(options: DatabaseOptions & { waitMsMax: numbe
       direct,
       migrated,
       connectionsMax,
-      waits: options.waits,
+      transactionWaits: options.transactionWaits,
     })
   } catch (error) {
     await Promise.all([direct.close(), primary.close()])
@@ -110,7 +110,7 @@ interface PostgresOptions extends Omit<SessionOptions, 'readOnly'> {
   readonly direct: Primary
   readonly connectionsMax: number
   readonly migrated: readonly string[]
-  readonly waits: DatabaseOptions['waits']
+  readonly transactionWaits: DatabaseOptions['transactionWaits']
 }
 
 class PostgresDatabase implements OpenDatabase {
@@ -124,7 +124,7 @@ class PostgresDatabase implements OpenDatabase {
   readonly #collapsingLog: CollapsingLog
   readonly #waitMsMax: number
   readonly #lockMsMax: number
-  readonly #waits: DatabaseOptions['waits']
+  readonly #transactionWaits: DatabaseOptions['transactionWaits']
   readonly #outcomes = { committed: 0, rolledBack: 0, lost: 0 }
   readonly #writers: PostgresWriters
   readonly #groups: TransactionGroups
@@ -147,7 +147,7 @@ class PostgresDatabase implements OpenDatabase {
     this.#collapsingLog = createCollapsingLog(options.log)
     this.#waitMsMax = options.waitMsMax
     this.#lockMsMax = options.lockMsMax
-    this.#waits = options.waits
+    this.#transactionWaits = options.transactionWaits
     const readersMax = Math.max(READERS_MIN, Math.floor(options.connectionsMax * READERS_SHARE))
     const writersMax = options.connectionsMax - readersMax
     this.#writers = new PostgresWriters({
@@ -162,7 +162,7 @@ class PostgresDatabase implements OpenDatabase {
         this.#runWithRetries(work, accountId, deadline, writer),
       runTogether: (works, writer) => this.#runTogether(works, writer),
       waitMsMax: options.waitMsMax,
-      waits: options.waits,
+      transactionWaits: options.transactionWaits,
     })
     this.#readers = new PostgresReaders({
       ...options,
@@ -276,7 +276,7 @@ class PostgresDatabase implements OpenDatabase {
     const writer = await this.#writers.connect(accountId, waitMsMax).catch((error: unknown) => {
       throw this.#recordLoss(unavailable(error), error)
     })
-    this.#waits?.observe((performance.now() - from) / 1000)
+    this.#transactionWaits?.observe((performance.now() - from) / 1000)
     return writer
   }
 

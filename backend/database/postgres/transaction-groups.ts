@@ -46,7 +46,7 @@ export interface GroupOptions {
   runTogether<T>(works: readonly GroupWork<T>[], writer: Writer): Promise<readonly T[] | undefined>
   /** How long a transaction may wait for a connection, and be retried. */
   readonly waitMsMax: number
-  readonly waits: DatabaseOptions['waits']
+  readonly transactionWaits: DatabaseOptions['transactionWaits']
 }
 
 /** A transaction that waits for its group. The result of its work is a function that settles the caller's promise. */
@@ -113,7 +113,7 @@ export class TransactionGroups {
   }
 
   #runInGroup<T>(work: Work<T>, account: Account, debtorId: string): Promise<T> {
-    const { runAlone, recordLoss, waitMsMax, waits } = this.#options
+    const { runAlone, recordLoss, waitMsMax, transactionWaits } = this.#options
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     const addedAt = performance.now()
     const deadline = addedAt + waitMsMax
@@ -123,7 +123,7 @@ export class TransactionGroups {
       asCaller,
       endWait() {
         clearTimeout(timer)
-        waits?.observe((performance.now() - addedAt) / 1000)
+        transactionWaits?.observe((performance.now() - addedAt) / 1000)
       },
       async work(tx) {
         const value = await work(tx)

@@ -27,7 +27,7 @@ export async function openSqlite(
     log,
     openedBy,
     waitMsMax,
-    waits,
+    transactionWaits,
     progress = createLoggedProgress(log),
   }: DatabaseOptions & { waitMsMax: number },
 ): Promise<OpenDatabase> {
@@ -46,7 +46,7 @@ export async function openSqlite(
       open: () => SqliteConnection.open(path, 'write'),
       log,
       waitMsMax,
-      waits,
+      transactionWaits,
       readers,
     })
     const listeners = new Listeners()

@@ -18,11 +18,11 @@ const VIEWS_MAX = 100
 
 export class WriteBatches {
   readonly #writer: SqliteConnection
-  /** The insert of each batch, by the texts of its writes; undefined if no trigger can contain them. */
+  /** The insert of each batch, by the SQL of its writes; undefined if no trigger can contain them. */
   readonly #inserts = new Map<string, string | undefined>()
-  /** For each insert, the text that inserts any number of rows. Its only parameter is a JSON text of all rows. */
+  /** By the SQL of an insert of one row: the SQL that inserts any number of rows. Its only parameter is their JSON. */
   readonly #insertsOfRows = new Map<string, string>()
-  /** Writes that have no view yet, by their texts. */
+  /** Writes that have no view yet, by their SQL. */
   readonly #missing = new Map<string, readonly CompiledQuery[]>()
 
   constructor(writer: SqliteConnection) {
@@ -32,15 +32,14 @@ export class WriteBatches {
   /** If there is a view for the writes, returns one statement that runs them all. Otherwise, returns the writes. */
   combine(writes: readonly CompiledQuery[]): readonly CompiledQuery[] {
     if (writes.length < 2 || writes.length > WRITES_MAX) return writes
-    const texts = writes.map(({ sql }) => sql).join(';\n')
-    const insert = this.#inserts.get(texts)
+    const sql = writes.map(({ sql }) => sql).join(';\n')
+    const insert = this.#inserts.get(sql)
     if (insert !== undefined) {
       const parameters = writes.flatMap((write) => write.parameters)
       return [CompiledQuery.raw(insert, parameters)]
     }
-    const isNew = !this.#inserts.has(texts)
-    if (isNew && this.#inserts.size + this.#missing.size < VIEWS_MAX)
-      this.#missing.set(texts, writes)
+    const isNew = !this.#inserts.has(sql)
+    if (isNew && this.#inserts.size + this.#missing.size < VIEWS_MAX) this.#missing.set(sql, writes)
     return writes
   }
 
@@ -60,8 +59,8 @@ export class WriteBatches {
 
   /** Creates the views that were missing. No transaction may be open. */
   async createMissingViews(): Promise<void> {
-    for (const [texts, writes] of this.#missing) {
-      this.#missing.delete(texts)
+    for (const [sql, writes] of this.#missing) {
+      this.#missing.delete(sql)
       const name = `write_batch_${this.#inserts.size + 1}`
       const count = writes.reduce((sum, { parameters }) => sum + parameters.length, 0)
       const numbers = Array.from({ length: count }, (_, n) => n + 1)
@@ -73,7 +72,7 @@ export class WriteBatches {
           create temp trigger ${name}_inserted instead of insert on ${name} begin
             ${withColumns(writes)}
           end`)
-        this.#inserts.set(texts, insert)
+        this.#inserts.set(sql, insert)
         // If the rows were not materialized, the JSON would be parsed once for each column.
         this.#insertsOfRows.set(
           insert,
@@ -86,7 +85,7 @@ export class WriteBatches {
         if (this.#writer.fault !== undefined) throw error
         // The error must not fail the next transactions, which did not cause it. Without a view, the writes run
         // one by one.
-        this.#inserts.set(texts, undefined)
+        this.#inserts.set(sql, undefined)
       }
     }
   }
@@ -107,7 +106,7 @@ function isExactInJson(rows: readonly (readonly unknown[])[]): boolean {
   )
 }
 
-/** Returns the texts of the writes, with columns of the inserted row instead of parameters. */
+/** Returns the SQL of the writes, with columns of the inserted row instead of parameters. */
 function withColumns(writes: readonly CompiledQuery[]): string {
   let precedingParameters = 0
   return writes

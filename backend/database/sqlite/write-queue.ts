@@ -62,7 +62,7 @@ export interface WriteQueueOptions {
   readonly log: Logger
   /** How long a job may wait for its turn. */
   readonly waitMsMax: number
-  readonly waits?: DatabaseOptions['waits']
+  readonly transactionWaits?: DatabaseOptions['transactionWaits']
   readonly readers: Pick<SqliteReaders, 'pause' | 'resume'>
 }
 
@@ -71,7 +71,7 @@ export class WriteQueue {
   readonly #log: Logger
   readonly #collapsingLog: CollapsingLog
   readonly #waitMsMax: number
-  readonly #waits: DatabaseOptions['waits']
+  readonly #transactionWaits: DatabaseOptions['transactionWaits']
   readonly #readers: WriteQueueOptions['readers']
   readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
   readonly #running = new AsyncLocalStorage<WorkState>()
@@ -85,9 +85,9 @@ export class WriteQueue {
   #writer: Writer | undefined
   #fault: Error | undefined
 
-  constructor({ open, log, waitMsMax, waits, readers }: WriteQueueOptions) {
+  constructor({ open, log, waitMsMax, transactionWaits, readers }: WriteQueueOptions) {
     this.#readers = readers
-    this.#waits = waits
+    this.#transactionWaits = transactionWaits
     this.#open = open
     this.#log = log
     this.#collapsingLog = createCollapsingLog(log)
@@ -123,7 +123,7 @@ export class WriteQueue {
       accountId,
       debtorId,
       start: () => {
-        this.#waits?.observe((performance.now() - addedAt) / 1000)
+        this.#transactionWaits?.observe((performance.now() - addedAt) / 1000)
         clearTimeout(timer)
       },
       run: async (connection) => {

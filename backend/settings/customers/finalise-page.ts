@@ -12,7 +12,7 @@ from now on. The invoice is due on ${dateWords(row.due_date)}. ${
       ? 'This date has passed: unless reminders are blocked, they begin in the next business hours.'
       : 'If the invoice is not paid, reminders are sent according to the schedule.'
   }</p>
-<p>This cannot be undone. To correct a mistake, change, credit or void the invoice.</p>`
+<p>This cannot be undone. If you find a mistake later, you can change, credit or void the invoice.</p>`
   return renderConfirmPage(frame, {
     title: `Finalize invoice ${row.number}?`,
     section: '/settings/customers',

@@ -43,7 +43,7 @@ export interface InvoicePageView {
   /** See `blockReasonOf`. */
   readonly blockReason: string | undefined
   /** The stage of the last reminder if it is unknown whether it arrived, otherwise undefined. */
-  readonly stageWithUnknownOutcome: LadderStage | undefined
+  readonly stageOfUnconfirmedReminder: LadderStage | undefined
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
   /** The newest audit entries about the invoice. */
@@ -124,12 +124,12 @@ ${renderListSection('Messages', messages, fullList('messages', row), (rows) => r
 
 /** After a courtesy reminder, the stage is null, so only the time is shown. */
 function renderLastReminder(
-  { row, stageWithUnknownOutcome }: InvoicePageView,
+  { row, stageOfUnconfirmedReminder }: InvoicePageView,
   times: TimeContext,
 ): Html {
   const { chasing_stage: stage, chasing_last_message_at: at } = row
-  if (stageWithUnknownOutcome !== undefined && at !== null) {
-    return html`${STAGE_WORDS[stageWithUnknownOutcome]}, ${timeAgo(at, times)} (may not have arrived)`
+  if (stageOfUnconfirmedReminder !== undefined && at !== null) {
+    return html`${STAGE_WORDS[stageOfUnconfirmedReminder]}, ${timeAgo(at, times)} (may not have arrived)`
   }
   if (at === null) return html`${stage === null ? 'None' : STAGE_WORDS[stage]}`
   return html`${stage !== null && `${STAGE_WORDS[stage]}, `}${timeAgo(at, times)}`

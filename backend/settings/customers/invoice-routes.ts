@@ -28,8 +28,8 @@ import { HISTORY_MAX, type InvoicePageView, renderInvoicePage, SHOWN_MAX } from 
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
 /**
- * Actions that only block or resume reminders are allowed: reminders that are due are sent as soon as the account is no
- * longer read-only, so a person must be able to block and resume them before that.
+ * Disputing an invoice, and resuming its reminders, remain allowed: as soon as the account is no longer read-only, due
+ * reminders are sent, so people must be able to block them before that.
  */
 const REJECTED_IF_READ_ONLY: readonly string[] = ['finalise', 'void', 'write-off']
 
@@ -136,7 +136,7 @@ async function readInvoice(
   const row = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
   const newest = newestRows(SHOWN_MAX)
   const ofInvoice = { invoice_id: id }
-  const [debtor, stageWithUnknownOutcome, payments, messages, history] = await Promise.all([
+  const [debtor, stageOfUnconfirmedReminder, payments, messages, history] = await Promise.all([
     findDebtor(reader, accountId, row.debtor_id),
     findStageWithUnknownOutcome(reader, accountId, id),
     listPayments(reader, accountId, ofInvoice, newest),
@@ -148,7 +148,7 @@ async function readInvoice(
   const blockReason = debtor && blockReasonOf(debtor)
   const customerName = debtor?.name ?? ''
   return {
-    ...{ session, now, today, row, customerName, blockReason, stageWithUnknownOutcome },
+    ...{ session, now, today, row, customerName, blockReason, stageOfUnconfirmedReminder },
     ...{ payments, messages, history },
   }
 }

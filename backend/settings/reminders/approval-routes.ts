@@ -37,7 +37,7 @@ const ADMINS_ONLY = 'Only an Admin can approve and reject reminders.'
 /** How many pending approvals the page shows at most, unless the URL has a limit. */
 const SHOWN_MAX = 100
 
-/** How many reminders the page shows at most that recently stopped waiting for approval. */
+/** The maximum number of recently decided or lapsed reminders on the page. */
 const DECIDED_MAX = 20
 
 export const approvalPages: readonly SessionPage[] = [

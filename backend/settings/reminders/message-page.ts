@@ -61,13 +61,18 @@ ${row.amount_due !== null && row.currency !== null && html`<div><dt>Amount due i
 ${row.sent_at === null ? row.scheduled_for !== null && html`<div><dt>Scheduled for</dt><dd>${exactTime(row.scheduled_for, timezone)}</dd></div>` : html`<div><dt>Sent</dt><dd>${exactTime(row.sent_at, timezone)}</dd></div>`}
 ${row.delivered_at !== null && html`<div><dt>Delivered</dt><dd>${exactTime(row.delivered_at, timezone)}</dd></div>`}
 ${row.bounce_type !== null && html`<div><dt>Bounced</dt><dd>${row.bounce_type === 'hard' ? 'permanently' : 'temporarily'} <span translate="no">${row.bounce_code}</span></dd></div>`}
-${row.approval_decided_by !== null && row.approval_decided_at !== null && html`<div><dt>Decided</dt><dd>${row.approval_status}, <span translate="no">${labelOf(row.approval_decided_by)}</span>, ${exactTime(row.approval_decided_at, timezone)}</dd></div>`}
+${row.approval_decided_by !== null && row.approval_decided_at !== null && html`<div><dt>Decided</dt><dd>${renderDecision(row.approval_status)}, <span translate="no">${labelOf(row.approval_decided_by)}</span>, ${exactTime(row.approval_decided_at, timezone)}</dd></div>`}
 ${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.map(({ id, number }, index) => html`${index > 0 && ', '}<a href="/settings/invoices/${id}" translate="no">${number}</a>`)}</dd></div>`}
 </dl></section>`
 }
 
+/** `lapsed` replaces the status of an approved reminder that was cancelled or suppressed. */
+function renderDecision(status: MessageRow['approval_status']): string {
+  return status === 'lapsed' ? 'approved, but not sent' : (status ?? '')
+}
+
 interface WidthRange {
-  /** The CSS class of the SVG. The stylesheet defines at which widths of the frame it is shown. */
+  /** The CSS class, for which the stylesheet defines the widths of the frame. */
   readonly name: string
   /** The number of characters of the plain text that fit into a line. */
   readonly chars: number
@@ -107,8 +112,8 @@ function heightOf(body: string, { chars, linePx, basePx }: WidthRange): number {
 }
 
 /**
- * The HTML is a separate document in a sandboxed iframe, in which no script runs. The plain text below it is folded,
- * unless `opensPlainText` is set or the message has no HTML.
+ * The HTML is a separate document in a sandboxed iframe, in which no script runs. The plain text below it is
+ * collapsed, unless `opensPlainText` is set or the message has no HTML.
  */
 export function renderMessageText(
   row: MessageRow,

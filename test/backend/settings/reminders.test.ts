@@ -131,6 +131,23 @@ t.test(
   },
 )
 
+// Regression: the page of the reminder named the Admin who had approved it as the one by whom it had lapsed.
+t.test('if an approved reminder is cancelled, its page says that it was not sent', async (t) => {
+  const { engine, messageId, invoice, ada } = await openQueue(t)
+  const { json } = await ada.get('/settings/approvals')
+  const [{ seen }] = json['data'] as Json[]
+  const approve = () => ada.send('POST', `/settings/approvals/${messageId}/approve`, { seen })
+  matches(t, await approve(), { status: 200 })
+  const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
+  await engine.testAccount.create('/api/v1/payments', body)
+  const { text } = await ada.page(`/settings/messages/${messageId}`)
+  matches(t, text, /<dt>Decided<\/dt><dd>approved, but not sent, /)
+  matches(t, await approve(), {
+    status: 409,
+    json: { code: 'approval_decided', detail: /because it is cancelled\./ },
+  })
+})
+
 t.test(
   'the log shows sent messages, and messages that were not sent, with the reason',
   async (t) => {
