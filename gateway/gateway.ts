@@ -89,8 +89,8 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const rateLimiter = createRateLimiter(settings, metrics, log)
   const usage = createUsageReporter(backends, rateLimiter, log)
   const authenticator = new Authenticator(backends)
-  // A slow client can occupy a connection with its streamed response. With this limit, at least half of the connections
-  // to each backend remain for other calls.
+  // A slow client can occupy a connection with its streamed response. With this limit, about half of the connections to
+  // each backend remain for other calls.
   const streamsMax = Math.ceil(connections / 2)
   const forwarder = createForwarder({ backends, timeoutMs, waitMs, streamsMax, log })
   const budget = createBudget(settings, addresses, log)

@@ -29,8 +29,8 @@ export interface Database {
    */
   listen(topic: string, listener: () => void): () => void
   /**
-   * The difference between the clocks of this machine and PostgreSQL, if it is too large for background work, whose
-   * leases and due times all backends share. Undefined on SQLite, which has one backend.
+   * Describes the difference between the clocks of this machine and PostgreSQL, if it is too large for background work,
+   * whose leases and due times all backends share. Undefined on SQLite, which has one backend.
    */
   readonly clockFault: Error | undefined
   /** Waits for running transactions, then closes every connection. */
@@ -112,6 +112,7 @@ export interface DatabaseActivity {
   readonly rolledBack: number
   /** Transactions that failed with 503 or 504, because of an error of the database or a wait that was too long. */
   readonly lost: number
+  /** Transactions that wait for the writer, or for a connection. */
   readonly waiting: number
   /** The pools of connections to PostgreSQL; empty for SQLite. */
   readonly pools: readonly { readonly name: string; readonly busy: number; readonly idle: number }[]

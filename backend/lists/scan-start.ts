@@ -11,7 +11,8 @@
  * date: the last one (`readLatest`), or the first one with a given id or a higher one (`readFirstDueDate`).
  *
  * An id shows the latest time at which its invoice can have been created, but not the earliest. Nothing is therefore
- * skipped in a list that begins with the oldest invoice, or whose only filter by time of creation is `created_before`.
+ * skipped in a list that begins with the oldest invoice, nor in a list by due date whose only filter by time of
+ * creation is `created_before`. Nor is anything skipped in a list that begins with the latest due date.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { lowestIdSince, timeOfId } from '../../shared/contract/id.ts'

@@ -31,6 +31,7 @@ export interface CallServerOptions {
   readonly baseUrl: string
   readonly log: Logger
   readonly recordsSteps: boolean
+  /** Returns the value of `Allow`; undefined if there is nothing at the path. */
   allowedMethods(path: string): string | undefined
   /** Called if the head of a call is rejected. In `fields`, lower-case names alternate with values. */
   onInvalidHead(call: Call, fields: readonly string[]): void

@@ -55,7 +55,7 @@ export interface ConnectionContext {
   reject(connection: Connection, error: Http1Error | Problem): string
   /** Called when the client did not receive its response in time and is disconnected. */
   onResponseTimeout(call: Call | undefined): void
-  /** Called when an unexpected error has closed the connection. */
+  /** Called when an unexpected error has occurred. The connection is then closed. */
   onUnexpectedError(error: unknown): void
 }
 
@@ -72,6 +72,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   readonly isHandshake = false
   readonly peer: Client
   readonly memory: ConnectionMemory
+  /** Empty if the client closed the connection before it was accepted. */
   readonly address: string
   readonly #socket: Socket
   readonly #context: ConnectionContext
@@ -309,7 +310,10 @@ export class Connection implements CallConnection, BudgetedConnection {
     } else if (now > this.#deadline || this.#body.isLate(now)) this.#expire()
   }
 
-  /** Begins the next call if its head has arrived. Otherwise, waits for the head until the deadline, or rejects it. */
+  /**
+   * Begins the next call if its head has arrived; rejects a malformed head. If the head is incomplete, waits for the
+   * rest until the deadline, or closes the connection if the client has closed its half.
+   */
   #beginCall(now: number): void {
     let head: RawRequestHead | undefined
     try {

@@ -1,8 +1,8 @@
 /**
  * Looks unknown keys up at the backend. Anyone can invent keys with a correct checksum. Look-ups of unknown keys
- * therefore do not share a queue with those of cached keys. Their queue serves the networks of clients in turn, and the
- * key prefixes of each network in turn. Many look-ups are sent as one request. A flood of invented keys therefore costs
- * the backend little, and does not block the first call of a valid key that is not cached yet.
+ * therefore do not share a queue with those of cached keys. The queue of unknown keys serves the networks of clients in
+ * turn, and the key prefixes of each network in turn. Many look-ups are sent as one request. A flood of invented keys
+ * therefore costs the backend little, and does not block the first call of a valid key that is not cached yet.
  */
 import { LOOK_UPS_PER_REQUEST_MAX } from '../../shared/contract/api-key.ts'
 import { Problem } from '../../shared/contract/problem.ts'

@@ -28,7 +28,7 @@ export class PageSlots {
 
   /**
    * Resolves with a function that releases the slot; calling it again has no effect. Rejects with `Problem` 503 if too
-   * many pages wait or this page waits for too long, and with `abort.reason` if the call is aborted.
+   * many pages wait or this page waits for too long, and with `abort.reason` if the call is aborted while it waits.
    */
   async acquire(client: string, abort: Abort): Promise<() => void> {
     if (this.#mayUseSlot(client)) this.#useSlot(client)

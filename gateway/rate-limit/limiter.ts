@@ -12,7 +12,7 @@ export interface Allowance {
   readonly used: number
   /** Milliseconds since the epoch, by the clock of the store; without a store, by the clock of this machine. */
   readonly windowEndsAt: number
-  /** The difference between two times of the same clock. */
+  /** The time until the window ends: the difference between two times of the same clock. */
   readonly windowEndsInMs: number
   /** Whether the store is unavailable, so that this process counts by itself. False if there is no store. */
   readonly degraded: boolean

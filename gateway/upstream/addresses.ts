@@ -1,6 +1,7 @@
 /**
  * The addresses of the backends. Each address of a host name is one backend. Host names are resolved again every few
- * seconds, so backends can be added and removed without a restart of the gateway.
+ * seconds, so backends can be added and removed without a restart of the gateway. While a name cannot be resolved, its
+ * last addresses stay in use.
  */
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { once } from 'node:events'
@@ -144,8 +145,8 @@ function fixedAddress(url: string): BackendAddress {
 
 /**
  * Returns the addresses in a stable order. If a name has IPv4 and IPv6 addresses, returns only the IPv4 addresses, or
- * only the IPv6 addresses if no IPv4 address accepts connections but an IPv6 address does: most backends have one of
- * each, and would be counted twice.
+ * only the IPv6 addresses if no IPv4 address accepts connections but an IPv6 address does. Most backends have an
+ * address of each family, and would otherwise be counted twice.
  */
 async function addressesOf(
   origin: string,

@@ -59,10 +59,11 @@ export interface Backends {
   /**
    * Sends a small signed JSON request, which must be idempotent, because it may be sent several times:
    *
-   * - if no connection can be opened: to the next backend, until all were tried;
-   * - if an attempt fails before the deadline of the request: once more, to another backend;
-   * - if the first backend misses a readiness probe while another backend is ready, or if it responds to a probe, but
-   *   has not responded to the request for 2 seconds: once more.
+   * - If no connection can be opened, the next backend is tried, until all were tried.
+   * - If an attempt fails before the deadline of the request, the request is sent once more if there is another
+   *   backend.
+   * - If the first backend misses a readiness probe while another backend is ready, or if it responds to a probe, but
+   *   has not responded to the request for 2 seconds, the request is sent again, to another backend if there is one.
    */
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */

@@ -20,6 +20,7 @@ export class BufferedBody {
     return this.#bytes
   }
 
+  /** Appends a copy of the part. */
   append(part: Buffer): void {
     const from = this.#bytes
     this.#bytes += part.length

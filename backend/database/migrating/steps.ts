@@ -103,8 +103,8 @@ export function index(statement: string): IndexStep {
 /**
  * Runs `update <table> set <set> where <where>`, in batches in the order of the primary key. Running the update again
  * must not change its result. The update misses rows that a process of the previous version inserts with a key before
- * the current batch. Therefore, the column's default must be correct for such rows, or code must also accept rows
- * without the new value.
+ * the current batch. Therefore, the column's default must be correct for such rows, or the code that reads the
+ * column must also accept rows without the new value.
  */
 export function backfill(
   work: Omit<BackfillStep, 'kind' | 'key'> & Partial<Pick<BackfillStep, 'key'>>,

@@ -5,7 +5,9 @@ import sqlite3 from 'sqlite3'
 import { ConstraintViolation } from '../constraint-violation.ts'
 import { outcomeUnknown, unavailable } from '../unavailable.ts'
 
-/** The maximum number of cached prepared statements: the text of a list's query varies with its filters. */
+/**
+ * The maximum number of cached prepared statements. There are many: the text of a list's query varies with its filters.
+ */
 const STATEMENTS_MAX = 250
 
 /** How long SQLite itself waits for the lock of another process (the CLI). */

@@ -16,7 +16,7 @@ const READS_MAX = 16
 /** Pages of lists are expensive, so only a few different pages are combined in one statement. */
 const DISTINCT_PAGES_MAX = 4
 
-/** The maximum number of cached statements that return JSON: the text of a list's query varies with its filters. */
+/** The maximum number of cached statements. There are many: the text of a list's query varies with its filters. */
 const STATEMENTS_MAX = 500
 
 /**

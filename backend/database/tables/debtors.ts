@@ -35,7 +35,7 @@ export interface DebtorRow {
   metadata: string
   created_at: string
   updated_at: string
-  /** Starts at 1; see `nextRevision`. */
+  /** Starts at 1; see `revision.ts`. */
   revision: number
 }
 

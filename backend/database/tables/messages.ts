@@ -68,7 +68,7 @@ export interface MessageRow {
   sent_at: string | null
   created_at: string
   updated_at: string
-  /** Starts at 1; see `nextRevision`. */
+  /** Starts at 1; see `revision.ts`. */
   revision: number
 }
 

@@ -4,6 +4,7 @@ export interface PaymentRow {
   id: string
   account_id: string
   debtor_id: string
+  /** All amounts are in minor units of the currency, e.g. in cents. */
   amount: number
   currency: string
   /** The part that is not allocated to invoices: money on account. */
@@ -29,7 +30,7 @@ export interface PaymentRow {
   metadata: string
   created_at: string
   updated_at: string
-  /** Starts at 1; see `nextRevision`. */
+  /** Starts at 1; see `revision.ts`. */
   revision: number
 }
 
