@@ -18,6 +18,7 @@ export const meOperation: Operation = {
 
 function renderMe({ account, key }: Caller) {
   return {
+    // The published type name of this object.
     object: 'probe',
     account: {
       id: account.id,

@@ -24,7 +24,10 @@ export interface ApiDeps {
 /** The types of the request properties that authentication and the route options below determine. */
 export interface ApiRefs {
   AuthCredentialsExtra: Caller
-  /** The result of the operation's `begin`; undefined for operations with `respond`. */
+  /**
+   * Completes the response of an operation whose `begin` authentication has called, so that reading starts while the
+   * key is checked; undefined for operations with `respond`.
+   */
   AuthArtifactsExtra: { finish: Finish | undefined }
   Params: { id?: string }
   Payload: Buffer | null

@@ -41,8 +41,8 @@ export interface WriteOptions<Body> {
   findDebtorId?(reader: Reader, accountId: string, body: JsonObject): Promise<string | undefined>
   /**
    * Finds the resource that an earlier request with the same idempotency key created, even if the stored response has
-   * expired. Called if the body is invalid, if `create` throws a 4xx, or if the idempotency key is taken: the earlier
-   * request may be the cause. `same` is whether the body would create an equal resource.
+   * expired. Called before the request is rejected, because it may be a repeat: its body may have become invalid, or
+   * `create` may throw a 4xx because the resource exists. `same` is whether the body would create an equal resource.
    */
   recall?(
     reader: Reader,
@@ -66,6 +66,7 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
       const fingerprint = key === undefined ? undefined : fingerprintOf(operationId, sent)
       const context = { caller: call.caller, now: call.now, idempotencyKey: key, fingerprint }
       const prepare = () => {
+        // A list that is too long stays too long. Shortening it saves time.
         const body = validateBody(options.body, shortenHugeLists(sent), today)
         return async (tx: Transaction) => recordedOf(await options.create(tx, context, body))
       }

@@ -10,7 +10,7 @@ export interface SampleInvoice {
   readonly currency: string
   /** In minor units. */
   readonly amount: number
-  /** `unitAmount`, and `tax` of the whole line, are in minor units. */
+  /** `unitAmount` (of one unit) and `tax` (of the whole line) are in minor units. */
   readonly lines?: readonly {
     description: string
     quantity: number

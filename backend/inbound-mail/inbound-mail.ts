@@ -34,8 +34,8 @@ export interface Failure {
 }
 
 /**
- * How many lines of a mail are read. The parser blocks the process for 0.2 s to read 20,000 lines. The 256 KiB of a
- * mail that gateways forward usually contain fewer than 5,000.
+ * How many lines of a mail are read. The parser blocks the process for 0.2 s to read 20,000 lines. Gateways forward
+ * only the first 256 KiB of a mail, usually fewer than 5,000 lines.
  */
 const LINES_MAX = 5_000
 const REPORT_CHARS_MAX = 20_000

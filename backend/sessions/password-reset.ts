@@ -35,8 +35,8 @@ const PASSWORD_RESETS = 'password_resets'
 const BATCH_MAX = 50
 
 /**
- * `email` is the address as the user entered it. It is stored in lower case, but not normalized: earlier versions
- * stored users' addresses in this form, for which `findUserByEmail` also looks.
+ * `email` is the address as the user entered it. It is stored in lower case, but not converted by `normalizeEmail`:
+ * the addresses of users of early versions were not converted either, and `findUserByEmail` must find these users.
  */
 export async function requestPasswordReset(
   tx: Transaction,

@@ -13,7 +13,7 @@ const STATEMENTS_MAX = 250
 /** How long SQLite itself waits for the lock of another process (the CLI). */
 const BUSY_TIMEOUT_MS = 5000
 
-/** A write touches a page of every index of its tables. SQLite's default of 500 pages is too small. */
+/** A write touches a page of every index of its tables. SQLite's default of 2 MB is too small. */
 const WRITER_CACHE_KIB = 16_384
 
 /** 3.51.3 fixed a race between checkpoint and reset of the WAL that could lose a commit. */

@@ -19,7 +19,8 @@ export const DATE_FORMATS = [
 
 /**
  * What a request does, by its field `step`. `preview` compares the file with the stored records and records nothing.
- * `edit` shows the form again. `record` performs one step of the import (`import-step.ts`).
+ * `edit` shows the form again. `record` records for a few seconds (see `import-step.ts`); the page repeats it until the
+ * import is complete.
  */
 export const STEPS = ['preview', 'record', 'edit'] as const
 export type Step = (typeof STEPS)[number]
@@ -76,8 +77,8 @@ export function readForm(fields: Fields): ImportForm {
 }
 
 /**
- * When an import is taken back, the recorded reason quotes the file name, and a reason must not contain control
- * characters.
+ * If the import is taken back, the file name becomes part of the reason for which invoices are voided and payments
+ * reversed. Reasons must not contain control characters.
  */
 function readFileName(text: string): string {
   const cleaned = text.replaceAll(/\p{Cc}/gu, ' ').trim()

@@ -22,6 +22,7 @@ export interface MoneyAction<Loaded extends PreviewContext, Input, Done> {
   readonly paths: MoneyActionPaths
   /** As in `OnceOptions`. It must never change. */
   readonly operation: string
+  /** As in `SessionPage`. */
   readonly adminsOnly: string
   readonly flash: FlashName
   /** Returns the request that undoes the action, if there is one. */
