@@ -36,7 +36,7 @@ export interface WriteOptions<Body> {
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
   /**
    * Finds the only debtor whose records the transaction changes (`debtorId` of `TransactionScope`). The result must be
-   * an id that was read from the database, because the body is not validated yet, and may spell the id in another way.
+   * equal to an id in the database: the body is not validated yet, and may spell the id in another way.
    */
   findDebtorId?(reader: Reader, accountId: string, body: JsonObject): Promise<string | undefined>
   /**

@@ -118,7 +118,7 @@ function contentOf(mail: Email): InboundMail['content'] {
 }
 
 /**
- * Reports that a mail is not spam, or that a DKIM or DMARC check failed (RFC 6591), have the same form as complaints.
+ * A report that a mail is not spam, or that a DKIM or DMARC check failed (RFC 6591), has the same form as a complaint.
  */
 function isComplaint(fields: ReadonlyMap<string, string>): boolean {
   const type = fields.get('feedback-type')

@@ -42,9 +42,9 @@ export interface MailServices {
   readonly mailer: Mailer
   readonly unsubscribeLinks: UnsubscribeLinks
   readonly inboundSecrets: readonly string[] | undefined
-  /** The codes for mailed invitations; undefined if Admins must pass on invitation links themselves. */
-  readonly invitationCodes: MailedCodes | undefined
   readonly mailedCodes: MailedCodes
+  /** `mailedCodes`; undefined if invitations are not mailed, and Admins must pass on their links. */
+  readonly invitationCodes: MailedCodes | undefined
   noticeRouteOf(address: string): NoticeRoute
   /** Returns why the last hand-over was abandoned; undefined if it was not abandoned. */
   lastError(): string | undefined

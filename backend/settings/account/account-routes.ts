@@ -25,7 +25,7 @@ export const accountPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: PATH,
-    adminsOnly: 'Only an Admin can change the account.',
+    adminsOnlyMessage: 'Only an Admin can change the account.',
     expected: {
       texts: ['name', 'timezone', 'default_currency'],
       numbers: ['payment_terms_days'],

@@ -21,7 +21,7 @@ export const accountStatePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/resume`,
-    adminsOnly: 'Only an Admin can resume the account.',
+    adminsOnlyMessage: 'Only an Admin can resume the account.',
     async handle({ session, actionContext, performAction }) {
       // Only a paused trial can be resumed: for a suspended account, for example, `setStatus` throws.
       const account = await performAction('account_resumed', (tx) =>

@@ -26,7 +26,7 @@ export const auditPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: AUDIT_LOG_PATH,
-    adminsOnly: 'Only an Admin can see the audit log.',
+    adminsOnlyMessage: 'Only an Admin can see the audit log.',
     async handle({ session, query: given, now, wantsJson }, { database: { read } }) {
       const { id: accountId, timezone } = session.account
       const { list, query } = parseQuery(given)

@@ -46,7 +46,7 @@ export const customerPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}/edit`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle({ session, id }, { database }) {
       rejectIfReadOnly(session)
       const row = await getDebtor(database.read, session, id)
@@ -59,7 +59,7 @@ export const customerPages: readonly SessionPage[] = [
     // Omitted fields do not change.
     method: EDIT_METHODS,
     path: `${PATH}/{id}`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: { texts: FIELDS, ignoresUnchangedFields: true },
     async handle(request, { database }) {
       const { session, id, fields, actionContext } = request
@@ -102,7 +102,7 @@ export const customerPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}/archive`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle({ session, id, now }, { database: { read } }) {
       rejectIfReadOnly(session)
       const row = await getDebtor(read, session, id)
@@ -166,7 +166,7 @@ function actionPage(
   return {
     method: 'POST',
     path: `${PATH}/{id}/${name}`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: { texts },
     async handle(request, { database }) {
       const { session, id } = request

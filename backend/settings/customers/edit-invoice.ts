@@ -33,7 +33,7 @@ export const editInvoicePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/edit`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle(request, { database }) {
       rejectIfReadOnly(request.session)
       const row = await readInvoice(database.read, request)
@@ -43,7 +43,7 @@ export const editInvoicePages: readonly SessionPage[] = [
   {
     method: EDIT_METHODS,
     path: PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: { texts: FIELDS, ignoresUnchangedFields: true },
     async handle({ session, id, actionContext, fields, now, performAction }) {
       rejectIfReadOnly(session)

@@ -42,7 +42,7 @@ export const invoicePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}/finalise`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle(request, { database }) {
       rejectIfReadOnly(request.session)
       const { row, customerName, today } = await readInvoice(database.read, request)
@@ -100,7 +100,7 @@ function actionPage(
   return {
     method: 'POST',
     path: `${PATH}/{id}/${name}`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: { texts },
     async handle({ session, id, actionContext, fields, now, performAction }) {
       if (REJECTED_IF_READ_ONLY.includes(name)) rejectIfReadOnly(session)

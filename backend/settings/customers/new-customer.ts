@@ -56,7 +56,7 @@ export const newCustomerPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/new`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle({ session }) {
       rejectIfReadOnly(session)
       return { page: (frame) => renderForm(frame, NO_FIELDS, undefined) }
@@ -65,7 +65,7 @@ export const newCustomerPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: { texts: [...TEXT_FIELDS, IDEMPOTENCY_KEY_FIELD], numbers: ['payment_terms_days'] },
     async handle(request, deps) {
       const { session, actionContext, now, fields } = request

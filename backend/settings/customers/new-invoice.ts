@@ -55,7 +55,7 @@ export const newInvoicePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/new`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle(request, { database }) {
       const { session, query, now } = request
       rejectIfReadOnly(session)
@@ -77,7 +77,7 @@ export const newInvoicePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: {
       texts: [...TEXT_FIELDS, 'chase_if_overdue', IDEMPOTENCY_KEY_FIELD],
       numbers: ['amount'],

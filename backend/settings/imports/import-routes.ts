@@ -26,7 +26,7 @@ export const importPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle({ session }, { database }) {
       rejectIfReadOnly(session)
       const { default_currency } = await getAccount(database.read, session.account.id)
@@ -36,7 +36,7 @@ export const importPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: IMPORT_FIELDS,
     handle: importFile,
     async rerender({ fields }, problem) {

@@ -65,7 +65,7 @@ export const importHistoryPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${IMPORTS_PATH}/{id}/take-back`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     // `done` is the number of records that the earlier requests of this action took back.
     expected: { texts: ['done'] },
     handle: handleTakeBack,

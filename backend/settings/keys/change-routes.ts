@@ -27,7 +27,7 @@ export const keyChangePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/edit`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle(request, deps) {
       const view = await editViewOf(request, deps)
       return { page: (frame) => renderEditKey(frame, view) }
@@ -36,7 +36,7 @@ export const keyChangePages: readonly SessionPage[] = [
   {
     method: EDIT_METHODS,
     path: PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: {
       texts: ['name', ...RESTRICTION_FIELDS.texts],
       lists: RESTRICTION_FIELDS.lists,
@@ -59,7 +59,7 @@ export const keyChangePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/rotate`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     async handle(request, deps) {
       const row = await getKey(deps.database.read, request.session, request.id)
@@ -70,7 +70,7 @@ export const keyChangePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/rotate`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     expected: { texts: ['name', 'submission', 'grace', ...RESTRICTION_FIELDS.texts] },
     async handle(request, { database, peppers, baseUrl }) {

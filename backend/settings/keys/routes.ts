@@ -74,7 +74,7 @@ export const keyPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/api-keys/new',
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     handle: async ({ query, session }) => ({
       page: (frame) =>
@@ -93,7 +93,7 @@ export const keyPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: '/settings/api-keys',
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     expected: {
       texts: ['name', 'submission', 'same_name', ...RESTRICTION_FIELDS.texts],
@@ -175,7 +175,7 @@ export const keyPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/api-keys/{id}/revoke',
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle({ session, id, now }, { database, flushLastUsed }) {
       await flushLastUsed()
       const row = await getKey(database.read, session, id)
@@ -185,7 +185,7 @@ export const keyPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: '/settings/api-keys/{id}/revoke',
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle({ session, id, actionContext, performAction }) {
       const row = await performAction('key_revoked', (tx) =>
         revokeApiKey(tx, id, actionContext, session.account.id),
@@ -262,7 +262,7 @@ export const scopeAllowancePages: readonly SessionPage[] = [
   {
     method: EDIT_METHODS,
     path: '/settings/scope-allowance',
-    adminsOnly: 'Only an Admin can change the account-wide permissions of API keys.',
+    adminsOnlyMessage: 'Only an Admin can change the account-wide permissions of API keys.',
     expected: { texts: ['confirmed'], lists: ['scopes'] },
     handle: changeAllowance,
   },

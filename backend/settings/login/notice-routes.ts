@@ -24,7 +24,7 @@ export const noticeChoicePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: NOTICES_PATH,
-    adminsOnly:
+    adminsOnlyMessage:
       'Only an Admin can choose notices: notices about the account are mailed to its Admins.',
     expected: { lists: ['kinds'] },
     async handle({ session, fields, actionContext, performAction }, { database }) {

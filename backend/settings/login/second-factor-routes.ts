@@ -110,7 +110,7 @@ export const secondFactorPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/policy`,
-    adminsOnly: 'Only an Admin can require two-factor authentication.',
+    adminsOnlyMessage: 'Only an Admin can require two-factor authentication.',
     needsRecentPassword: true,
     expected: { texts: ['required'] },
     async handle({ session, fields, actionContext, performAction }) {

@@ -55,7 +55,7 @@ const action: MoneyAction<LoadedPayment, AllocateInput, Reallocated> = {
     action: `${PATH}/{id}/allocate`,
   },
   operation: 'settings.allocatePayment',
-  adminsOnly: 'Only an Admin can allocate payments.',
+  adminsOnlyMessage: 'Only an Admin can allocate payments.',
   flash: 'payment_allocated',
   undo: ({ payment, allocatedInvoiceIds }, _done, allocations) => {
     const ids = allocations.map(({ invoiceId }) => invoiceId)

@@ -45,7 +45,7 @@ const action: MoneyAction<LoadedInvoice, Credit, InvoiceRow> = {
     action: `${PATH}/{id}/credit`,
   },
   operation: 'settings.creditInvoice',
-  adminsOnly: 'Only an Admin can change invoices.',
+  adminsOnlyMessage: 'Only an Admin can change invoices.',
   flash: 'invoice_credited',
   expected: { texts: ['reason'], numbers: ['amount'] },
   load: loadInvoice,

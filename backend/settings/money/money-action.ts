@@ -23,7 +23,7 @@ export interface MoneyAction<Loaded extends PreviewContext, Input, Done> {
   /** As in `OnceOptions`. It must never change. */
   readonly operation: string
   /** As in `SessionPage`. */
-  readonly adminsOnly: string
+  readonly adminsOnlyMessage: string
   readonly flash: FlashName
   /** Returns the request that undoes the action, if there is one. */
   readonly undo?: (loaded: Loaded, done: Done, input: Input) => Undo | undefined
@@ -73,7 +73,7 @@ const LABELS: Labels = {
 export function moneyActionPages<Loaded extends PreviewContext, Input, Done>(
   action: MoneyAction<Loaded, Input, Done>,
 ): readonly SessionPage[] {
-  const { adminsOnly, paths } = action
+  const { adminsOnlyMessage, paths } = action
   const expected = {
     ...action.expected,
     texts: [...(action.expected.texts ?? []), IDEMPOTENCY_KEY_FIELD],
@@ -88,7 +88,7 @@ export function moneyActionPages<Loaded extends PreviewContext, Input, Done>(
     {
       method: 'GET',
       path: paths.form,
-      adminsOnly,
+      adminsOnlyMessage,
       async handle(request, { database }) {
         rejectIfReadOnly(request.session)
         const loaded = await action.load(database.read, request)
@@ -99,7 +99,7 @@ export function moneyActionPages<Loaded extends PreviewContext, Input, Done>(
     {
       method: 'POST',
       path: paths.edit,
-      adminsOnly,
+      adminsOnlyMessage,
       expected,
       rerender,
       async handle(request, { database }) {
@@ -110,7 +110,7 @@ export function moneyActionPages<Loaded extends PreviewContext, Input, Done>(
     {
       method: 'POST',
       path: paths.preview,
-      adminsOnly,
+      adminsOnlyMessage,
       expected,
       rerender,
       async handle(request, { database }) {
@@ -130,7 +130,7 @@ export function moneyActionPages<Loaded extends PreviewContext, Input, Done>(
     {
       method: 'POST',
       path: paths.action,
-      adminsOnly,
+      adminsOnlyMessage,
       expected,
       rerender,
       handle: (request, deps) => performMoneyAction(action, request, deps),

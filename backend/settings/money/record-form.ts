@@ -10,7 +10,7 @@ import type { PreviewContext } from './effects.ts'
 export const ALLOCATION_MODES = ['oldest_first', 'chosen', 'on_account'] as const
 export type AllocationMode = (typeof ALLOCATION_MODES)[number]
 
-/** What the form for recording a payment shows. */
+/** The debtor, and the other data that the form for recording a payment and its preview show. */
 export interface LoadedDebtor extends PreviewContext {
   readonly debtor: DebtorRow
   readonly currency: string

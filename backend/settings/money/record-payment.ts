@@ -38,7 +38,7 @@ const action: MoneyAction<LoadedDebtor, NewPayment, RecordedPayment> = {
     action: PATH,
   },
   operation: 'settings.recordPayment',
-  adminsOnly: 'Only an Admin can record payments.',
+  adminsOnlyMessage: 'Only an Admin can record payments.',
   flash: 'payment_recorded',
   isCreation: true,
   expected: {

@@ -37,7 +37,7 @@ interface PaymentAction {
   readonly name: string
   /** As in `OnceOptions`. It must never change. */
   readonly operation: string
-  readonly adminsOnly: string
+  readonly adminsOnlyMessage: string
   readonly flash: FlashName
   readonly title: string
   readonly button: string
@@ -54,7 +54,7 @@ interface PaymentAction {
 const REVERSE: PaymentAction = {
   name: 'reverse',
   operation: 'settings.reversePayment',
-  adminsOnly: 'Only an Admin can reverse payments.',
+  adminsOnlyMessage: 'Only an Admin can reverse payments.',
   flash: 'payment_reversed',
   title: 'Reverse this payment?',
   button: 'Reverse payment',
@@ -68,7 +68,7 @@ const REVERSE: PaymentAction = {
 const TAKE_BACK: PaymentAction = {
   name: 'take-back',
   operation: 'settings.takeBackAllocation',
-  adminsOnly: 'Only an Admin can take allocations back.',
+  adminsOnlyMessage: 'Only an Admin can take allocations back.',
   flash: 'payment_taken_back',
   title: 'Take this allocation back?',
   button: 'Take back',
@@ -99,7 +99,7 @@ export const undoPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/undo-allocation`,
-    adminsOnly: TAKE_BACK.adminsOnly,
+    adminsOnlyMessage: TAKE_BACK.adminsOnlyMessage,
     expected: { texts: [IDEMPOTENCY_KEY_FIELD], ...ALLOCATION_FIELDS },
     handle: (request, deps) =>
       performOnce(request, deps, UNDO_ALLOCATION, (tx) => undoAllocation(tx, request)),
@@ -107,7 +107,7 @@ export const undoPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/redo-allocation`,
-    adminsOnly: TAKE_BACK.adminsOnly,
+    adminsOnlyMessage: TAKE_BACK.adminsOnlyMessage,
     expected: { texts: ['invoice_id', IDEMPOTENCY_KEY_FIELD], numbers: ['amount'] },
     handle: (request, deps) =>
       performOnce(request, deps, REDO_ALLOCATION, (tx) => redoAllocation(tx, request)),
@@ -187,12 +187,12 @@ function invoiceIdOf({ fields, query }: SessionRequest): string {
 
 function pagesOf(action: PaymentAction): SessionPage[] {
   const path = `${PATH}/{id}/${action.name}`
-  const { adminsOnly, hiddenFields } = action
+  const { adminsOnlyMessage, hiddenFields } = action
   return [
     {
       method: 'GET',
       path,
-      adminsOnly,
+      adminsOnlyMessage,
       async handle(request, deps) {
         rejectIfReadOnly(request.session)
         return { page: await renderQuestion(action, request, deps) }
@@ -201,7 +201,7 @@ function pagesOf(action: PaymentAction): SessionPage[] {
     {
       method: 'POST',
       path,
-      adminsOnly,
+      adminsOnlyMessage,
       expected: { texts: ['reason', IDEMPOTENCY_KEY_FIELD, ...hiddenFields] },
       handle(request, deps) {
         let undo: Undo | undefined

@@ -44,7 +44,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle(request, deps) {
       const list = parseListQuery(request.query, [])
       const people = await readPeople(request, deps, list)
@@ -63,7 +63,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     expected: { texts: ['email', 'role', IDEMPOTENCY_KEY_FIELD] },
     handle(request, deps) {
@@ -103,7 +103,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}/role`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     async handle({ session, id }, { database }) {
       const user = await getUser(database.read, session.account.id, id)
@@ -113,7 +113,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}/deactivate`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     async handle({ session, id, now }, { database }) {
       const user = await getUser(database.read, session.account.id, id)
@@ -124,7 +124,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/role`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     expected: { texts: ['role'] },
     handle: (request) =>
@@ -138,7 +138,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/deactivate`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     handle: (request) =>
       changeUser(
@@ -156,7 +156,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/reactivate`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     handle: (request) =>
       changeUser(
@@ -169,7 +169,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: '/settings/invitations/{id}/withdraw',
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle({ session, id, actionContext, performAction }) {
       await performAction('invitation_withdrawn', (tx) =>
         withdrawInvitation(tx, { accountId: session.account.id, id }, actionContext),

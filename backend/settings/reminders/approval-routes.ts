@@ -86,7 +86,7 @@ export const approvalPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}/approve`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle({ session, id, query, now }, { database: { read } }) {
       const approval = await findPendingApproval(read, session.account.id, id)
       if (approval === undefined) return { location: `/settings/messages/${id}` }
@@ -110,7 +110,7 @@ export const approvalPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/take-back`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle(request, deps) {
       const { session, id, actionContext } = request
       await request.performAction('decision_taken_back', (tx) =>
@@ -163,7 +163,7 @@ function decisionPage(
   return {
     method: 'POST',
     path: `${PATH}/{id}/${name}`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: { texts: name === 'approve' ? ['seen'] : ['seen', 'reason'] },
     async handle(request, deps) {
       const { session, id, fields, actionContext } = request

@@ -43,7 +43,7 @@ function switchAction(position: 'on' | 'off'): SessionPage {
   return {
     method: 'POST',
     path: `${PATH}/${position}`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: { texts: ['reason'] },
     async handle({ session, fields, actionContext, performAction }, deps) {
       const reason = fields.text('reason')

@@ -39,7 +39,7 @@ export const oldInvoicePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/chase`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     // The number of invoices about which earlier requests of the same form have resumed reminders.
     expected: { texts: ['chased'] },
     async handle(request, deps) {

@@ -81,7 +81,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/new`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     async handle({ query }) {
       const currency = (query.get('currency') ?? '').slice(0, 3)
@@ -92,7 +92,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     expected: { texts: ['currency', ...PAYMENT_FIELDS], ignoresUnchangedFields: true },
     async handle({ session, fields, actionContext, performAction }) {
@@ -119,7 +119,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     async handle({ session, id: currency }, { database: { read } }) {
       const details = await getDetails(read, session.account.id, currency)
@@ -133,7 +133,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/remove`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     async handle({ session, id: currency, actionContext, performAction }) {
       await performAction('payment_details_removed', (tx) =>

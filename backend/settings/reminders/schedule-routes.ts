@@ -49,7 +49,7 @@ export const schedulePages: readonly SessionPage[] = [
     // Settings whose fields were not sent do not change.
     method: EDIT_METHODS,
     path: PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     // Without the password, a person who finds an open session could redirect the customers' replies to themselves.
     needsRecentPassword: (fields) => fields.has('reply_to'),
     expected: {
@@ -115,7 +115,7 @@ export const schedulePages: readonly SessionPage[] = [
     // field, the customer gets its own schedule.
     method: EDIT_METHODS,
     path: CUSTOMER_PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: { numbers: LADDER_FIELDS, texts: ['own'] },
     async handle(request, { database }) {
       const { session, fields, actionContext, id } = request

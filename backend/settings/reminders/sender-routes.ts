@@ -38,7 +38,7 @@ export const senderPages: readonly SessionPage[] = [
   {
     method: EDIT_METHODS,
     path: PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     expected: { texts: ['name'] },
     async handle({ session, fields, actionContext, performAction }) {
@@ -65,7 +65,7 @@ export const senderPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: LOGO_PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     // A file that a form sends becomes two texts: `logo`, its content in base64 (a JSON body has the same text), and
     // `logo_name`, its name, which is not used.
@@ -84,7 +84,7 @@ export const senderPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${LOGO_PATH}/remove`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle({ session, actionContext, performAction }) {
       const { id: accountId } = session.account
       const json = await performAction('logo_removed', async (tx) => {

@@ -111,7 +111,7 @@ export const wordingPages: readonly SessionPage[] = [
     // A form, in contrast, changes only the texts that the person has edited.
     method: EDIT_METHODS,
     path: `${PATH}/{id}`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
     expected: EXPECTED,
     async handle({ session, id, fields, actionContext, performAction }) {
@@ -131,7 +131,7 @@ export const wordingPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/reset`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     async handle({ session, id, actionContext, performAction }) {
       const key = keyOf(id)
       await performAction('wording_reset', (tx) =>
@@ -152,7 +152,7 @@ export const wordingPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: WORDING_PREVIEW_PATH,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: EXPECTED,
     async handle(request, deps) {
       const { fields } = request
@@ -173,7 +173,7 @@ export const wordingPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/test`,
-    adminsOnly: ADMINS_ONLY,
+    adminsOnlyMessage: ADMINS_ONLY,
     expected: EXPECTED,
     async handle(request, deps) {
       const { session, fields, actionContext } = request

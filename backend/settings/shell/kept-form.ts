@@ -30,7 +30,7 @@ export function isKeepable({ secrets, file, binaryFile, ...fields }: ExpectedFie
 export function outdatedTokenProblem(): Problem {
   return new Problem(
     'validation_failed',
-    'Nothing was changed. Since you opened this form, you have logged in, entered or changed your password or set up two-factor authentication, or your role has changed. Check what you entered, and send it again.',
+    'Nothing was changed, because you opened this form before you last logged in or entered your password, or before your password, role or two-factor authentication changed. Check what you entered, and send it again.',
   )
 }
 

@@ -89,7 +89,7 @@ export interface PublicPage extends Page<PageRequest> {}
 
 export interface SessionPage extends Page<SessionRequest> {
   /** The message of the error page that Members receive. If it is absent, Members may use the page. */
-  readonly adminsOnly?: string
+  readonly adminsOnlyMessage?: string
   /**
    * Whether the password must have been entered recently, so that an abandoned session does not suffice. A function
    * decides by the fields of the request.

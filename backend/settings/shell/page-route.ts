@@ -247,9 +247,9 @@ function createPerformAction(
     })
 }
 
-function checkRole({ adminsOnly }: SessionPage, { user }: Session): void {
-  if (adminsOnly === undefined || user.role === 'admin') return
-  throw new Problem('admin_required', adminsOnly)
+function checkRole({ adminsOnlyMessage }: SessionPage, { user }: Session): void {
+  if (adminsOnlyMessage === undefined || user.role === 'admin') return
+  throw new Problem('admin_required', adminsOnlyMessage)
 }
 
 function lacksRequiredSecondFactor({ user, account }: Session): boolean {

@@ -67,7 +67,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${DELIVERIES_PATH}/{id}/redeliver`,
-    adminsOnly: WEBHOOK_ADMINS_ONLY,
+    adminsOnlyMessage: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, actionContext, performAction }) {
       const row = await performAction(
         // `redeliver` changes nothing while the delivery is being sent.

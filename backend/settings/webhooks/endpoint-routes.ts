@@ -103,7 +103,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
     {
       method: 'GET',
       path: `${ENDPOINTS_PATH}/new`,
-      adminsOnly: WEBHOOK_ADMINS_ONLY,
+      adminsOnlyMessage: WEBHOOK_ADMINS_ONLY,
       needsRecentPassword: true,
       handle: async () => ({
         page: renderForm(NEW_ENDPOINT, NO_FIELDS, privateTargets),
@@ -112,7 +112,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
     {
       method: 'POST',
       path: ENDPOINTS_PATH,
-      adminsOnly: WEBHOOK_ADMINS_ONLY,
+      adminsOnlyMessage: WEBHOOK_ADMINS_ONLY,
       needsRecentPassword: true,
       expected: { texts: ['url', 'description', IDEMPOTENCY_KEY_FIELD], lists: ['events'] },
       handle: (request, deps) => addEndpoint(request, deps, webhooks),
@@ -139,7 +139,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
     {
       method: 'GET',
       path: `${ENDPOINTS_PATH}/{id}/edit`,
-      adminsOnly: WEBHOOK_ADMINS_ONLY,
+      adminsOnlyMessage: WEBHOOK_ADMINS_ONLY,
       needsRecentPassword: true,
       async handle({ session, id }, { database }) {
         const row = await getEndpoint(database.read, session.account.id, id)
@@ -150,7 +150,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       // Omitted fields do not change.
       method: EDIT_METHODS,
       path: `${ENDPOINTS_PATH}/{id}`,
-      adminsOnly: WEBHOOK_ADMINS_ONLY,
+      adminsOnlyMessage: WEBHOOK_ADMINS_ONLY,
       needsRecentPassword: true,
       expected: { texts: ['url', 'description'], lists: ['events'], ignoresUnchangedFields: true },
       async handle({ session, fields, id, actionContext, now, performAction }, { database }) {
@@ -185,7 +185,7 @@ const deletePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${ENDPOINTS_PATH}/{id}/remove`,
-    adminsOnly: WEBHOOK_ADMINS_ONLY,
+    adminsOnlyMessage: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, now }, { database }) {
       const row = await getEndpoint(database.read, session.account.id, id)
       const recent = await readRecentAttempts(database.read, row, now)
@@ -197,7 +197,7 @@ const deletePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${ENDPOINTS_PATH}/{id}/remove`,
-    adminsOnly: WEBHOOK_ADMINS_ONLY,
+    adminsOnlyMessage: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, actionContext, wantsJson, performAction }) {
       await performAction('webhook_deleted', async (tx) =>
         deleteEndpoint(tx, await lockEndpoint(tx, session.account.id, id), actionContext),
@@ -214,7 +214,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
     {
       method: 'POST',
       path: `${ENDPOINTS_PATH}/{id}/rotate-secret`,
-      adminsOnly: WEBHOOK_ADMINS_ONLY,
+      adminsOnlyMessage: WEBHOOK_ADMINS_ONLY,
       needsRecentPassword: true,
       async handle({ session, id, actionContext, now }, { database }) {
         // All reads come before the rotation: if a read after it failed, nobody would see the new secret.
@@ -230,7 +230,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
     {
       method: 'POST',
       path: `${ENDPOINTS_PATH}/{id}/test`,
-      adminsOnly: WEBHOOK_ADMINS_ONLY,
+      adminsOnlyMessage: WEBHOOK_ADMINS_ONLY,
       expected: { texts: ['type'] },
       handle: ({ session, fields, id, actionContext }, deps) =>
         sendTest(session, fields, id, actionContext, deps, webhooks),
@@ -238,7 +238,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
     {
       method: 'POST',
       path: `${ENDPOINTS_PATH}/{id}/redeliver-failed`,
-      adminsOnly: WEBHOOK_ADMINS_ONLY,
+      adminsOnlyMessage: WEBHOOK_ADMINS_ONLY,
       expected: { texts: ['since'] },
       async handle({ session, fields, id, actionContext, wantsJson }, { database, clock }) {
         const since = parseSince(fields.text('since'), session.account.timezone)
@@ -322,7 +322,7 @@ function changeAction(
   return {
     method: 'POST',
     path: `${ENDPOINTS_PATH}/{id}/${action}`,
-    adminsOnly: WEBHOOK_ADMINS_ONLY,
+    adminsOnlyMessage: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, actionContext, now, performAction }, { database }) {
       const undo = undoneBy && { path: `${endpointPath(id)}/${undoneBy.action}`, fields: [] }
       const flashOf = ({ before }: { readonly before: WebhookEndpointRow }) => ({
