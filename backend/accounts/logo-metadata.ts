@@ -1,7 +1,7 @@
 /**
- * Removes metadata from a picture, such as the place and time of a photograph, because every customer receives the
- * logo. Segments of a JPEG that may affect its colors (`APP_KEPT`) are kept unchanged, including any thumbnails in
- * them.
+ * Removes metadata, such as the place and time of a photograph, from the picture that an account uploads as its logo,
+ * because the logo is sent to every customer. Segments of a JPEG that may affect its colors (`APP_KEPT`) are kept
+ * unchanged, including any thumbnails in them.
  */
 
 /** The chunks that determine how the picture is drawn; all others are removed. */
@@ -37,7 +37,9 @@ export function parsePng(content: Buffer): Picture | undefined {
   return undefined
 }
 
-/** The second bytes of markers, with which the segments of a JPEG begin. The first byte is always 0xff. */
+/**
+ * A segment of a JPEG begins with a marker of two bytes: 0xff and a byte for the kind of the segment, such as these.
+ */
 const START = 0xd8
 const END = 0xd9
 const SCAN = 0xda
@@ -66,8 +68,9 @@ interface Segment {
 }
 
 /**
- * Omits the fill bytes before a marker, because the package `image-size`, with which the caller determines the size of
- * the picture, cannot read them. Fill bytes after image data remain: `image-size` stops reading before the image data.
+ * Returns the segments after the start marker; undefined if the picture is damaged. Omits the fill bytes before a
+ * marker, because the package `image-size`, which determines the size of the picture, cannot read them. Fill bytes
+ * after image data remain: `image-size` stops reading before the image data.
  */
 function segmentsOf(content: Buffer): Segment[] | undefined {
   const segments: Segment[] = []

@@ -29,8 +29,8 @@ export interface Database {
    */
   listen(topic: string, listener: () => void): () => void
   /**
-   * Describes the difference between the clocks of this machine and PostgreSQL, if it is too large for background work,
-   * whose leases and due times all backends share. Undefined on SQLite, which has one backend.
+   * Set if the clock of this backend and the clock of PostgreSQL differ too much for background work, whose leases and
+   * due times all backends share. Undefined on SQLite, which has one backend.
    */
   readonly clockFault: Error | undefined
   /** Waits for running transactions, then closes every connection. */

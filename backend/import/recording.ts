@@ -109,8 +109,8 @@ export interface FoundCorrection {
 
 /**
  * Finds customers whose name or e-mail address differs from the file, and open or partially paid invoices whose due
- * date differs from the file. `customers` (by external id) and `invoices` are in the file. `known` (customers) and
- * `records` (invoices) are in the account.
+ * date differs from the file. Ignores a due date in the file that precedes the invoice's issue date. `customers` (by
+ * external id) and `invoices` are in the file. `known` (customers) and `records` (invoices) are in the account.
  */
 export function findCorrections(
   customers: ReadonlyMap<string, LedgerCustomer>,

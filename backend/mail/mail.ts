@@ -27,9 +27,10 @@ export interface Mail {
  * - `accepted`: the server accepted the mail, or the mail was written to a file.
  * - `refused`: the server rejected the recipient or the message, or nothing was sent to the server (see `code`). If
  *   `type` is `hard`, the rejection is permanent.
- * - `abandoned`: the mail was not sent, or not accepted, for a reason that says nothing about the recipient's address
- *   (not started in time, process stopping, server unavailable, login or sender rejected). The mail may be handed over
- *   again. If `isDenied` is set, the server does not relay mail to this recipient, but may relay mail to others.
+ * - `abandoned`: the mail was not sent, or not accepted, for a reason that does not show whether the recipient's
+ *   address is valid (not started in time, process stopping, server unavailable, login or sender rejected). The mail
+ *   may be handed over again. If `isDenied` is set, the server does not relay mail to this recipient, but may relay
+ *   mail to others.
  * - `unknown`: the transfer of the mail began, but the server's final reply did not arrive. The mail may have arrived.
  */
 export type HandOverResult =
@@ -43,8 +44,8 @@ export type HandOverResult =
       readonly type: 'hard' | 'soft'
       /**
        * The enhanced status code (RFC 3463), e.g. `5.1.1`, or the reply code if the server sent no enhanced code.
-       * `reserved_domain` if the mailer itself rejected the address; `outdated` if the outbox found the notice
-       * obsolete.
+       * `reserved_domain` if the mailer itself rejected the address; `outdated` if the mail is a notice (see outbox.ts)
+       * that no longer applies.
        */
       readonly code: string
       readonly detail: string

@@ -1,7 +1,8 @@
 /**
- * The worker that sends notices. It dispatches each new notice, i.e. queues one mail (a row of `mail_outbox`) for each
- * recipient, and sends the queued mails. A recipient may receive a notice twice or more, if the outcome of a hand-over
- * is unknown or was not recorded. Any number of backends may run the worker.
+ * The worker that sends notices, which are mails to users and invited people. It dispatches each new notice, i.e.
+ * queues one mail (a row of `mail_outbox`) for each recipient, and sends the queued mails. A recipient may receive a
+ * notice twice or more, if the outcome of a hand-over is unknown or was not recorded. Any number of backends may run
+ * the worker.
  */
 import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'

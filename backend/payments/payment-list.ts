@@ -122,7 +122,9 @@ export function allocationsOf({ allocations }: ListedPayment): ShownAllocation[]
   return rows.map(([invoice_id, amount]) => ({ invoice_id, amount }))
 }
 
-/** Selects the payments of which a part is allocated to the invoice. */
+/**
+ * Returns the condition for payments that are allocated to the invoice, in part or in full; empty without an invoice.
+ */
 export function paysInvoice(accountId: string, invoiceId: string | undefined): Condition[] {
   if (invoiceId === undefined) return []
   return [

@@ -84,8 +84,8 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
-  // The data of later steps is read in the same round trip. For the target `debtor`, `allocateRest` usually needs the
-  // setting `apply_credit`. `recordEvent` needs the endpoints.
+  // The data of later steps is read in the same round trip: the endpoints for `recordEvent` and, for the target
+  // `debtor`, the setting `apply_credit` for `allocateRest`. With other targets, a payment seldom has a rest.
   const [{ debtorId, shares: requested, unsent }, applyCredit] = await together([
     readRequestedShares(tx, accountId, input, now),
     input.target.kind === 'debtor' && !input.keepsRestOnAccount

@@ -34,7 +34,7 @@ export interface KillSwitch {
   readonly activationCount: number
 }
 
-/** The audit log shows the reason. */
+/** What to do with the switch, and why. The audit log shows the reason. */
 export type KillSwitchChange =
   | { readonly on: true; readonly reason: string }
   | { readonly on: false; readonly reason?: string | undefined }
@@ -83,7 +83,8 @@ export async function setKillSwitch(
 ): Promise<KillSwitch> {
   const checkedReason = change.reason === undefined ? undefined : checkReason(change.reason)
   const reason = change.on ? (checkedReason ?? null) : null
-  // This lock waits for send checks in progress, which hold shared locks. Later send checks see the change.
+  // On PostgreSQL, this lock waits for send checks in progress, which have shared locks of the accounts. Later send
+  // checks see the change.
   if (accountId === null) await tx.selectFrom('accounts').select('id').forNoKeyUpdate().execute()
   else await lockAccount(tx, accountId)
   const rowScope = accountId ?? INSTALLATION

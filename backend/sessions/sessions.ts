@@ -42,7 +42,7 @@ export interface Session {
     readonly scopeAllowance: string | null
     /** Whether the account requires a second factor of Admins. */
     readonly requiresSecondFactor: boolean
-    /** Whether the account has only sample data, for which no message is ever sent. */
+    /** Whether the account has only sample data, about which no reminder is sent. */
     readonly isDemo: boolean
   }
   /** The message that the next page shows, as `setFlash` has stored it. */
@@ -338,8 +338,8 @@ export interface PreviousSession {
 }
 
 /**
- * Ends the session, even if a concurrent request has replaced its token since the login began. Otherwise, it would
- * remain valid although the cookie of the new session replaces its cookie.
+ * Ends the previous session, even if a concurrent request has replaced its token since the login began. Otherwise, it
+ * would remain valid, although the login replaces its cookie in the browser.
  */
 export async function endPreviousSession(
   tx: Transaction,

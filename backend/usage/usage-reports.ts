@@ -9,8 +9,8 @@ import { addErrors } from './key-errors.ts'
 import { addUsage } from './usage.ts'
 
 /**
- * By how much the clock that determines windows, such as that of Redis, may be ahead of the clock of this machine. A
- * window that ends within this time is treated as ended. Without this, the key's next window could be ignored.
+ * The clock that determines windows, such as that of Redis, may be ahead of the backend's clock, by at most this time.
+ * A window that ends within this time is therefore treated as ended: otherwise, the key's next window could be ignored.
  */
 const CLOCK_DIFFERENCE_MS_MAX = 60_000
 
@@ -30,10 +30,10 @@ export async function addReportedCalls(
 }
 
 /**
- * Reports may arrive out of order or twice, but a key never returns to a window that has ended, or to a lower count of
- * the same window. If gateways that could not share their counts have opened two windows of a key, the window with the
- * higher count is stored until it ends: otherwise, the page of the key would alternate between the two. The rows are
- * sorted by key, so that concurrent reports lock rows in the same order.
+ * Stores one of the reported windows of each key. Reports may arrive out of order or twice, but a key never returns to
+ * a window that has ended, or to a lower count of the same window. If gateways that could not share their counts have
+ * opened two windows of a key, the window with the higher count is stored until it ends: otherwise, the page of the key
+ * would alternate between the two. The rows are sorted by key, so that concurrent reports lock rows in the same order.
  */
 export async function updateWindows(
   tx: Transaction,
@@ -81,7 +81,7 @@ export async function updateWindows(
     .execute()
 }
 
-/** Returns the current window of a key's rate limit, as gateways last reported it. */
+/** Returns the stored window of a key, which may have ended. */
 export async function findWindow(reader: Reader, keyId: string): Promise<KeyWindowRow | undefined> {
   return reader.selectFrom('key_windows').selectAll().where('key_id', '=', keyId).executeTakeFirst()
 }

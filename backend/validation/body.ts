@@ -21,6 +21,7 @@ export function requiredNotNull(schema: AnySchema): Schema {
   return schema.required()
 }
 
+/** A null field is treated like an omitted one. */
 export function optional(schema: AnySchema): AnySchema {
   return schema.empty(null)
 }

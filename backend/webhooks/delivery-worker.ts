@@ -30,10 +30,10 @@ const PER_ENDPOINT_MAX = 16
  */
 const IN_FLIGHT_MAX = 512
 
-/** For how many endpoints one round claims deliveries, which limits the number of its queries. */
+/** The maximum number of endpoints for which one round claims deliveries, because each needs a query. */
 const ENDPOINTS_MAX = 100
 
-/** How many outcomes one transaction records, which limits how long a payment must wait for it. */
+/** The maximum number of outcomes that one transaction records: a payment may have to wait for this transaction. */
 const RECORDED_MAX = 32
 
 /**

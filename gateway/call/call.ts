@@ -62,7 +62,7 @@ export class Call {
    */
   isKeyKnown = false
   sentContinue = false
-  /** Whether the response comes from a backend. Always false for pages. */
+  /** Whether the response to this API call comes from a backend. Not set for pages. */
   hasBackendResponse = false
 
   constructor({ connection, method, requestId, arrivedAt, recordsSteps }: CallOptions) {

@@ -88,7 +88,7 @@ export class Listener {
   readonly #acceptors: Server[] = []
   /** Undefined for plain HTTP. This server does not listen: it gets the connections that `#acceptors` accept. */
   readonly #tls: TlsServer | undefined
-  /** Undefined if there are no workers. */
+  /** The latest keys for TLS session tickets, which the workers share; undefined if there are no workers. */
   #ticketKeys: Buffer | undefined
   readonly #handshakes = new Map<string, Handshake>()
   readonly #deadlineTimer: NodeJS.Timeout

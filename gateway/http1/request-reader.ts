@@ -41,12 +41,12 @@ export class RequestReader {
     this.#buffer.push(bytes)
   }
 
-  /** See `GrowingBuffer.compact`. */
+  /** Copies the buffered bytes if they keep much more memory in use than they need. */
   compact(): void {
     this.#buffer.compact()
   }
 
-  /** See `GrowingBuffer.clear`. */
+  /** Removes all bytes and returns their memory, so that the caller can free it at once. */
   clear(): Buffer {
     return this.#buffer.clear()
   }

@@ -1,6 +1,6 @@
 /**
- * Reads responses strictly. A response that ends when its connection is closed is rejected: if the connection broke,
- * the response would still look complete.
+ * Reads responses strictly. A response that declares neither a length nor chunks, and therefore ends when the
+ * connection is closed, is rejected: it would look complete even if the connection broke.
  */
 import { type BodyDecoder, type BodyFraming, createBodyDecoder } from './body-decoder.ts'
 import { malformed } from './errors.ts'

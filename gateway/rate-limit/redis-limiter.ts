@@ -3,8 +3,8 @@
  * together: one script call counts the calls of up to `countersPerScriptCallMax` keys. Each call gets its own exact
  * count.
  *
- * While a circuit breaker is open, calls are counted in this process, starting from the last known counts (`local`), or
- * rejected (`deny`).
+ * While a circuit breaker is open, `onOutage` decides: with `local`, calls are counted in this process, starting from
+ * the last known counts; with `deny`, they are rejected.
  */
 import { temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { type CollapsingLog, createCollapsingLog } from '../../shared/process/collapsing-log.ts'

@@ -40,9 +40,9 @@ export async function sendWithFailover<B extends Backend, T>(
 const MOVED = 'MOVED_TO_OTHER_BACKEND'
 
 /**
- * The gateway moves a call that waits for a connection, because its backend is failing or not ready, or because another
- * backend has an idle connection. It moves an internal request, such as a key look-up, because its connection or its
- * backend is assumed to be dead.
+ * The error of an attempt whose request is to be sent to another backend. A call that still waits for a connection is
+ * moved if its backend is failing or not ready, or if another backend has an idle connection. An internal request, such
+ * as a key look-up, is moved if its connection or its backend is assumed to be dead.
  */
 export class MovedToOtherBackend extends Error {
   readonly code = MOVED

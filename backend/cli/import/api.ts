@@ -1,8 +1,8 @@
 /**
  * A client of the public API. Requests wait while the key's hourly limit is used up. A request is retried if it gets no
  * response, or a response that reports a transient failure (5xx, 408, or 409 `idempotency_in_progress`). If the last
- * attempt fails, or the response is neither a success nor the rejection of one record (any other 409, or 422),
- * `ImportStopped` is thrown.
+ * attempt fails, `ImportStopped` is thrown. `post` returns the rejection of one record (422, or 409 with another code).
+ * Any other rejection throws `ImportStopped`.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, Pool } from 'undici'

@@ -20,8 +20,8 @@ export interface MigrationTarget {
   /** Replaces a check constraint in a transaction. Used in an empty database, and if `runWithoutBlocking` is absent. */
   replaceCheck(tx: Kysely<unknown>, step: CheckStep): Promise<void>
   /**
-   * Runs `work` while no other process migrates. On SQLite, runs `work` immediately: transactions alone prevent two
-   * processes from running the same step.
+   * On PostgreSQL, runs `work` while no other process migrates. On SQLite, runs `work` immediately: transactions alone
+   * prevent two processes from running the same step.
    */
   exclusively<T>(work: () => Promise<T>): Promise<T>
 }

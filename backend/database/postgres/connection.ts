@@ -86,7 +86,7 @@ export class TransactionConnection implements DatabaseConnection {
     return this.#unawaitedError
   }
 
-  /** Whether the connection can be used for another transaction. */
+  /** Whether the transaction has ended, so that the connection can be used for another one. */
   get hasEnded(): boolean {
     return this.#hasEnded
   }
@@ -121,8 +121,8 @@ export class TransactionConnection implements DatabaseConnection {
 
   /**
    * Rolls back. Unsent statements are dropped. If one of them is awaited, however, all are sent first, so that each
-   * awaited statement gets its result. If the rollback fails, `hasEnded` remains false: the connection is lost, and
-   * with it the transaction.
+   * awaited statement gets its result. If the rollback fails, `hasEnded` remains false: the connection is lost, so the
+   * server rolls back by itself.
    */
   async rollback(): Promise<void> {
     await this.#undoableWrite

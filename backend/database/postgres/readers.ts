@@ -22,8 +22,8 @@ import { StatementNames } from './statement-names.ts'
 const GROUP_MAX = 32
 
 /**
- * Only equal pages are read together: for different pages in one statement, the server would need as much time as for
- * separate statements.
+ * Reads of pages are combined only if their parameters are equal: for different pages in one statement, the server
+ * would need as much time as for separate statements.
  */
 const PAGE_LIMITS = { distinctMax: 1, readsMax: GROUP_MAX }
 
@@ -166,8 +166,9 @@ export class PostgresReaders implements DatabaseConnection {
   }
 
   /**
-   * While the server rejects a connection because it has too many, reads use the other connections of the set or, if
-   * all are rejected, the open ones of the other set (`#quick` or `#slow`).
+   * While the server rejects a connection because too many are open, reads use the other connections of the set. If all
+   * of these are rejected, reads use any connection that is open, including those of the other set (`#quick` or
+   * `#slow`).
    */
   #usable(connections: readonly ReaderConnection[]): readonly ReaderConnection[] {
     if (!connections.some(({ isRejected }) => isRejected)) return connections

@@ -76,7 +76,7 @@ export interface TakenStageRow {
 }
 
 /**
- * Every status that a message has had, with its reason. Rows are only added, but the erasure of a customer removes the
+ * A status that a message has or had, with its reason. Rows are only added, but the erasure of a customer removes the
  * reasons.
  */
 export interface MessageTransitionRow {

@@ -78,7 +78,7 @@ export async function runSendCheck(
   const waiting = await recordHandOverIfInterrupted(tx, locked, now)
   if (waiting === undefined) return undefined
   const situation = await situationOf(tx, waiting, now)
-  // Users can approve messages of sample data, to try out approvals. The safety rail `demo` blocks such a message only
+  // In a demo account, users can approve messages, to try out approvals. The safety rail `demo` blocks a message only
   // after its approval.
   const awaitsApproval = waiting.message.status === 'awaiting_approval'
   const refusal = (awaitsApproval ? findRefusalIgnoringDemo : findRefusal)(situation)

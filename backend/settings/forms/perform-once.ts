@@ -18,7 +18,7 @@ import type { SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { PageResponse } from '../shell/response.ts'
 
 export const IDEMPOTENCY_KEY_FIELD = 'idempotency_key'
-/** Visible ASCII, as in the API's header. */
+/** Visible ASCII, as in the API's header `Idempotency-Key`. */
 const KEY_PATTERN = /^[\x21-\x7e]{1,255}$/
 
 export interface OnceOptions {
@@ -73,8 +73,8 @@ export interface CreateOnceOptions {
 /**
  * Creates a record with a secret, such as an API key. Only the response to the first request, which `respond` returns,
  * shows the secret. A request that repeats an idempotency key is redirected to the page of the record. A request
- * without a key always creates a record. `create` resolves with the record's JSON, which is stored and must not contain
- * the secret.
+ * without a key always creates a record. `create` resolves with the record: its `json` is stored and must not contain
+ * the secret, which other members may contain.
  */
 export async function createOnce<Created>(
   request: SessionRequest,
@@ -126,8 +126,8 @@ function once(
   }
   return idempotency.once(attempt, {
     originalIdMember: 'original_id',
-    // `recall` would find the record of a key that has expired. Forms do not need this: a key is stored for 30 days,
-    // longer than a session lasts, and a form of an earlier session is shown again instead of performed.
+    // `recall` could find a record whose idempotency key is no longer stored. Forms do not need this: a key is stored
+    // for 30 days, longer than a session lasts, and a form of an earlier session is shown again instead of performed.
     recall: async () => undefined,
     prepare: () => async (tx) => {
       const changed = await perform(tx)

@@ -25,15 +25,15 @@ import { readBlockReasons, readCustomerNames } from '../shell/row-customers.ts'
 import type { TimeContext } from '../shell/words.ts'
 
 const PATH = '/settings/search'
-/** How many results of each kind the page shows at most. */
+/** The maximum number of results of each kind on the page. */
 const SHOWN_MAX = 8
 /**
- * Messages are read for only this many of the invoices found, and of the customers found, because each of them needs a
- * query. The search does not look for words in messages.
+ * The page shows messages about the first invoices and the first customers found: at most this many of each, because
+ * each needs a query. The text of messages is not searched.
  */
 const MESSAGE_SOURCES_MAX = 3
 
-/** How many customers are found at most. Of these, the page shows the `SHOWN_MAX` with the oldest due dates. */
+/** The search finds at most this many customers. The page shows the `SHOWN_MAX` of them with the oldest due dates. */
 const CUSTOMERS_FOUND_MAX = 200
 
 const ANY_AMOUNT = { min: undefined, max: undefined }

@@ -4,6 +4,7 @@ import type { ReminderStage } from '../../../database/tables.ts'
 /** `ReminderStage` has only the stages after the due date. A `courtesy` reminder is sent on or before the due date. */
 export type Stage = 'courtesy' | ReminderStage
 
+/** The text of a reminder about one invoice, and of a reminder about several. */
 type OneOrMany = readonly [one: string, many: string]
 
 /** `title`, `greeting`, `opening`, `closing` and `regards` are the default wording, which an account can change. */
