@@ -21,7 +21,7 @@ export const ACCOUNT_STATUSES = [
   'cancelled',
 ] as const satisfies readonly AccountStatus[]
 
-/** The transitions that the product allows. Operators may set any status, to correct a mistake. */
+/** The transitions that are allowed. Only an operator may cause others, to correct a mistake. */
 const TRANSITIONS: Readonly<Record<AccountStatus, readonly AccountStatus[]>> = {
   trial: ['active', 'trial_paused'],
   trial_paused: ['trial', 'active', 'cancelled'],
@@ -111,8 +111,8 @@ export async function lockAccount(tx: Transaction, id: string): Promise<AccountR
 }
 
 /**
- * The new status takes effect with the next call. Throws `Problem` `not_found`, and `validation_failed` if the product
- * does not allow the transition.
+ * The new status takes effect with the next call. Throws `Problem` `not_found`, and `validation_failed` if the actor
+ * may not cause the transition (see `TRANSITIONS`).
  */
 export async function setStatus(
   tx: Transaction,

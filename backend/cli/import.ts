@@ -89,7 +89,7 @@ export const importCommands: readonly Command[] = [
           readDate: dateReader(values['date-format']),
           decimalMark: values['decimal-comma'] ? ',' : '.',
           columns,
-          // The account's time zone is not known yet. The API checks the dates of payments again.
+          // In UTC, because the account's time zone is not known yet. The API checks the dates of payments again.
           today: clock().toISOString().slice(0, 10),
         }),
       )

@@ -10,7 +10,7 @@ import { unfoldedWordsOf, wordsOf } from './search-terms.ts'
  */
 const WORDS_MAX = 6
 
-/** To find the rarest word of a search, the terms that begin with each word are counted, up to this number. */
+/** To find the rarest word of a search, the terms that begin with a word are counted, at most this many per word. */
 const COUNTED_MAX = 500
 
 export interface FoundDebtors {

@@ -42,7 +42,7 @@ export interface ProblemResponsesOptions {
 export function respondWithProblems(server: Server, options: ProblemResponsesOptions): void {
   const { baseUrl, log, renderPage, countProblem } = options
   const collapsingLog = createCollapsingLog(log)
-  // The entries of client errors contain no secrets, and redaction takes longer than the rest of such an entry.
+  // The entries of client errors contain no secrets, and redacting an entry takes longer than writing it.
   const unredactedLog = withoutRedaction(log)
   // hapi itself responds if a response cannot be sent, e.g. because of an invalid character in a header.
   server.events.on({ name: 'request', channels: 'error' }, (request, { error }) => {
@@ -95,7 +95,7 @@ function respond(h: ResponseToolkit, problem: Problem, type: string, document: s
   return response
 }
 
-/** Whether hapi found no route. A `Problem` with 404, which hapi makes a Boom too, comes from a handler instead. */
+/** Whether hapi found no route. A `Problem` with 404, which also becomes a Boom, comes from a handler. */
 function isRouteMissing(error: Error): boolean {
   return !(error instanceof Problem) && error instanceof Boom && error.output.statusCode === 404
 }

@@ -178,8 +178,8 @@ const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageV
   const { accountId, today, created_since, created_before } = values
   const page = pageWithBounds(variant, values)
   const pageWithoutSortIndex: Page = { ...page, ignoresSortIndex: true }
-  // Ids are unique, so `due_date` after the id does not change the order. It keeps SQLite, which has no statistics,
-  // from using the index of all invoices, which contains no due date.
+  // Ids are unique, so sorting by `due_date` after the id does not change the order. Without `due_date`, SQLite, which
+  // has no statistics, would use the index of all invoices, which contains no due date.
   const dueDateLast = sql`due_date ${sql.raw(page.direction)}`
   const selectIds = (announced: 0 | 1, idPage: Page, dueDate: Column) =>
     reader

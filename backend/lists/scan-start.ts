@@ -1,8 +1,8 @@
 /**
  * Finds where a scan can begin, for a list of invoices that is filtered by due date and sorted by time of creation, or
- * filtered by time of creation and sorted by due date. For example, the newest invoices are usually not due yet. A list
- * of the invoices that are past due, from the newest, would therefore begin with a scan of all invoices that were
- * created in the last weeks.
+ * filtered by time of creation and sorted by due date. For example, a list of the invoices that are past due, newest
+ * first, would otherwise begin with a scan of all invoices that were created in the last weeks, although most of these
+ * are not due yet.
  *
  * The time in an id is the invoice's `created_at` or later, because ids never decrease. `CLOCK_MARGIN_MS` allows for a
  * clock that is set back after `created_at` was read and before the id is created.

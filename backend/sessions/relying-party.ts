@@ -52,8 +52,8 @@ export function relyingPartyOf(baseUrl: string): RelyingParty | undefined {
 }
 
 /**
- * Returns the options for adding a passkey to the user, who already has those in `existing`. Requires a discoverable
- * credential, so that every passkey can replace the password.
+ * Returns the options for adding a passkey. `existing` contains the passkeys that the user already has. The new passkey
+ * must be a discoverable credential, so that it can replace the password.
  */
 export async function creationOptions(
   { id }: RelyingParty,

@@ -203,7 +203,7 @@ export async function withdrawInvitationsBy(
     .selectFrom('invitations')
     .select('id')
     .where('account_id', '=', accountId)
-    // The label of the actor that created the invitation: the label of a user is the e-mail address.
+    // `invited_by` contains the label of the actor, which is the e-mail address if the actor is a user.
     .where('invited_by', '=', email)
     .where('ended_at', 'is', null)
     .where('expires_at', '>', actionContext.now.toISOString())

@@ -75,7 +75,7 @@ export function createConnector(
   async function checkedAddresses(protocol: string, hostname: string): Promise<readonly string[]> {
     const addresses = await addressesOf(hostname)
     if (addresses.length === 0) throw new TargetError('dns_failed', 'The name cannot be resolved')
-    // Without TLS, events may be sent only to this machine.
+    // Without TLS, events may be sent only to loopback addresses.
     const isUnencrypted = protocol !== 'https:'
     const areAllowed = addresses.every((address) => {
       return isAllowed(address) && (!isUnencrypted || isLoopbackAddress(address))
@@ -97,7 +97,8 @@ export function createConnector(
         if (error === null) callback(null, socket)
         else if (others.length > 0 && performance.now() - startedAt < attemptMsMax)
           tryAddresses(others, firstError ?? error)
-        // IPv6 addresses come last, and the last error may only say that this machine has no IPv6.
+        // The first error is reported: IPv6 addresses come last, and the last error may only say that this machine has
+        // no IPv6.
         else callback(firstError ?? error, null)
       })
     }

@@ -56,7 +56,7 @@ export async function findDueEndpoints(
   const waiting = rows.flatMap(
     ({ id, account_id: accountId, failing_since, hold_until, run_at }) => {
       if (run_at === null) return []
-      // Deliveries to an overloaded receiver wait until `hold_until`.
+      // Deliveries to a receiver that is overloaded or unavailable wait until `hold_until`.
       const dueAt = hold_until !== null && hold_until > run_at ? hold_until : run_at
       return [{ id, accountId, isFailing: failing_since !== null, dueAt }]
     },

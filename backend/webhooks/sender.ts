@@ -41,7 +41,7 @@ export interface AttemptResult {
   readonly succeeded: boolean
   /** Null if there was no response. */
   readonly statusCode: number | null
-  /** Null if the response arrived without an error (at least the first 64 KiB of its body), whatever its status. */
+  /** Null if a response with any status arrived. Of a longer body, only the first 64 KiB must have arrived. */
   readonly error: AttemptError | null
   readonly responseHeaders: Readonly<Record<string, string>> | null
   /** The first 1 KiB of the body; null if there was no response. */
@@ -55,8 +55,8 @@ export interface Sender {
   /** Aborts the attempts in progress with the error `aborted`. */
   abortAll(): void
   /**
-   * Aborts the attempts in progress, and closes the connections. The worker must have been drained before, so that only
-   * test events are aborted.
+   * Aborts the attempts in progress, and closes the connections. Called after the worker of deliveries was drained, so
+   * only test events, which Settings sends, can be aborted.
    */
   close(): Promise<void>
 }

@@ -6,7 +6,7 @@
  */
 import type { Client, Clients, PartitionName } from './clients.ts'
 
-/** The share of the memory that belongs to the partition `known`. */
+/** The share of the memory that belongs to the partition `known`, which is for calls whose key is cached. */
 const KNOWN_SHARE = 3 / 4
 /**
  * A share of each partition (`SMALL_SHARE`) is reserved for connections that use at most this many bytes.

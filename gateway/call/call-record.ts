@@ -5,7 +5,7 @@ import { createSpanId, type Trace } from '../../shared/process/trace.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 
 export interface CallRecord {
-  /** See `CallConnection.address`. */
+  /** The address at the other end of the connection: of the client, or of a proxy in front of the gateway. */
   readonly address: string
   /** Undefined if the head was rejected. */
   head: RequestHead | undefined
@@ -15,9 +15,9 @@ export interface CallRecord {
   operation: Pick<Operation, 'operationId' | 'path'> | undefined
   keyId: string | undefined
   accountId: string | undefined
-  /** The backend of the last attempt. */
+  /** The URL of the backend to which the call was last sent. */
   backend: string | undefined
-  /** The duration of all attempts together. */
+  /** How long all attempts to forward the call took together. */
   upstreamMs: number
   /** The code of the problem if the gateway itself rejected the call. */
   code: ProblemCode | undefined

@@ -1,7 +1,6 @@
 /**
- * A histogram of durations that needs no look-up for an observation: a caller keeps the `Durations` of its labels, and
- * records its observations there. The histogram of prom-client joins the labels and looks them up for each observation,
- * which takes 2 µs.
+ * A histogram of durations. Callers cache a `Durations` for each combination of labels, so an observation needs no
+ * look-up. The histogram of prom-client joins the labels and looks them up for each observation, which takes 2 µs.
  */
 import type { Histogram as PromHistogram } from 'prom-client'
 
@@ -73,8 +72,8 @@ export class Histogram {
 }
 
 /**
- * The registry uses only `name` and `get`, although its type requires more. (`resetMetrics`, which would also use
- * `reset`, is never called.)
+ * The types of prom-client require more, but its registry uses only `name` and `get`. (`resetMetrics`, which would also
+ * use `reset`, is never called.)
  */
 export function asMetric(histogram: Histogram): PromHistogram {
   return histogram as unknown as PromHistogram

@@ -81,7 +81,7 @@ export class ReaderConnection {
       client.query(`deallocate ${former}`).catch(() => {})
   }
 
-  /** Sends the statements that `work` runs to the server in one write to the socket. */
+  /** Runs `work`. All statements that `work` begins are sent in one write to the socket. */
   inOneWrite(work: () => void): void {
     const stream = this.#client?.connection.stream
     stream?.cork()

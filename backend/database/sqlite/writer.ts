@@ -57,6 +57,7 @@ export class Writer {
 
   /** `hasOneJob`: whether only one job will run before the commit. */
   async begin({ hasOneJob }: { readonly hasOneJob: boolean }): Promise<void> {
+    // These views make one statement of the deferred writes of a job. They cannot be created during a transaction.
     await this.#batches.createMissingViews()
     await this.#connection.exec('begin immediate')
     // A savepoint is not free: SQLite keeps a copy of the changed pages. A single job needs none, because its failure
@@ -211,8 +212,8 @@ function createStatementRunner(connection: SqliteConnection): StatementRunner {
 }
 
 /**
- * Returns a function to be called when each of `count` jobs ends. It returns the job's share of the time: the jobs that
- * run at the same time share each moment equally.
+ * Returns a function that must be called at the end of each of `count` jobs, and returns this job's share of the time.
+ * The jobs that are still running share each moment equally.
  */
 function shareTime(count: number): () => number {
   let running = count

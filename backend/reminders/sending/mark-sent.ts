@@ -8,8 +8,8 @@ import { stageAfter } from '../planning/ladder.ts'
 import { setNextRun } from './leases.ts'
 
 /**
- * The next action and the blocked reason change only if chasing is active. During a pause, the two columns contain its
- * end and its reason.
+ * The next action and the blocked reason change only if chasing is active. During a pause, the two columns contain the
+ * end of the pause and its reason.
  */
 const ACTIVE = ['active'] as const
 

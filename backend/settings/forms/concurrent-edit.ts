@@ -24,7 +24,7 @@ export function combineTexts<Name extends string>(
   units: readonly (readonly Name[])[],
 ): Readonly<Record<Name, string>> {
   const names = units.flat()
-  if (!fields.has(INITIAL_VALUES)) return record(names, (name) => fields.text(name))
+  if (!fields.has(INITIAL_VALUES)) return recordOf(names, (name) => fields.text(name))
   // `fields.has` returns false for a text that was sent, but that is still the initial text.
   const isChangedInForm = (name: Name) => fields.has(name)
   const isChangedMeanwhile = (name: Name) => stored[name] !== fields.initialText(name)
@@ -36,7 +36,7 @@ export function combineTexts<Name extends string>(
     throw enteredValuesProblem(conflicts.map((name) => conflictAt(name, stored[name])))
   }
   const kept = units.filter((unit) => !unit.some(isChangedInForm)).flat()
-  return record(names, (name) =>
+  return recordOf(names, (name) =>
     kept.includes(name) ? stored[name] : fields.textEvenIfUnchanged(name),
   )
 }
@@ -51,7 +51,7 @@ function conflictAt(name: string, stored: string): FieldError {
   }
 }
 
-function record<Name extends string>(
+function recordOf<Name extends string>(
   names: readonly Name[],
   textOf: (name: Name) => string,
 ): Readonly<Record<Name, string>> {

@@ -1,4 +1,4 @@
-/** Reads the data of Home. The cost is limited, however many invoices the account has. */
+/** Reads what Home, the first page of Settings, shows. The cost is limited, however many invoices the account has. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { MessageRow, PaymentRow, Reader, WebhookEndpointRow } from '../../database/tables.ts'
 import { readBalances } from '../../debtors/balances.ts'
@@ -25,8 +25,8 @@ import { readCustomerNames } from '../shell/row-customers.ts'
 const SHOWN_MAX = 5
 /** How many currencies Home shows in detail, with the largest debtors. For all others, it lists only the totals. */
 export const DETAILED_CURRENCIES_MAX = 3
-const DAYS = 7
-/** The largest number of invoices whose next reminder Home reads to count the customers who will be reminded. */
+const REMINDER_DAYS = 7
+/** To count the customers who will be reminded, Home reads the next reminders of at most this many invoices. */
 export const UPCOMING_INVOICES_MAX = 400
 const UNREACHABLE_MAX = 1000
 const BUSY_KEYS_MAX = 10
@@ -48,7 +48,7 @@ export interface Overview {
   readonly archivedDue: ReadonlyMap<string, DueByAge>
   /** The largest debtors by currency, for the first `DETAILED_CURRENCIES_MAX` currencies of `due`. */
   readonly largestDebtors: ReadonlyMap<string, readonly LargestDebtor[]>
-  /** How many customers will be reminded on each of the next days. */
+  /** How many customers will be reminded on each of the next days, of which today is the first. */
   readonly reminders: UpcomingDays
   readonly oldInvoices: OldInvoices
   readonly approvalsWaiting: number
@@ -90,7 +90,10 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
   ] = await Promise.all([
     readDueByAge(reader, accountId, today),
     readArchivedDueByAge(reader, accountId, today),
-    countUpcomingDebtors(reader, session.account, now, { days: DAYS, max: UPCOMING_INVOICES_MAX }),
+    countUpcomingDebtors(reader, session.account, now, {
+      days: REMINDER_DAYS,
+      max: UPCOMING_INVOICES_MAX,
+    }),
     readOldInvoices(reader, accountId),
     countAwaitingApproval(reader, accountId),
     listCurrenciesWithoutPaymentDetails(reader, accountId),

@@ -18,7 +18,7 @@ import { amountText, readAmountText } from './amount-field.ts'
  */
 const SHOWN_MAX = 40
 
-/** The fields of the table, for `expected` of the pages that receive them. */
+/** The fields of the table. A page whose form contains the table includes them in `expected`. */
 export const ALLOCATION_FIELDS: Required<Pick<ExpectedFields, 'rows'>> = {
   rows: { allocations: { texts: ['invoice_id'], numbers: ['amount'] } },
 }
@@ -45,8 +45,9 @@ export interface Allocatable {
 }
 
 /**
- * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. Checks the amounts
- * of forms only: the action checks all amounts, but its errors do not use the words of the form.
+ * Returns the amount entered for each invoice; empty amounts are ignored. If an amount of a form is malformed or too
+ * large, throws `validation_failed` with a detail in the words of the form. The function that records the allocations
+ * checks the amounts again, including those of JSON.
  */
 export function parseAllocations(
   fields: Fields,

@@ -266,8 +266,10 @@ function sumsOf(invoices: PreviewedMessage['invoices']): [currency: string, amou
   return [...sums]
 }
 
-/** Groups blocked reminders by reason, most frequent first. Their times are not shown, so any time zone will do. */
+/** Groups blocked reminders by reason, most frequent first. */
 function renderBlocked(blocked: readonly PreviewedMessage[]): Html {
+  // The time of a blocked reminder is not shown, so any time zone will do.
+  const timezone = 'UTC'
   const byReason = [...Map.groupBy(blocked, ({ refusal }) => refusal?.reason ?? '')].sort(
     ([, a], [, b]) => b.length - a.length,
   )
@@ -277,7 +279,7 @@ ${byReason.map(
     reason,
     messages,
   ]) => html`<details class="blocked"><summary>${plural(messages.length, 'reminder')}: ${reasonWords(reason)}</summary>
-<ul class="messages">${messages.slice(0, SHOWN_MAX).map((message) => renderMessage(message, 'UTC', message.refusal))}</ul>
+<ul class="messages">${messages.slice(0, SHOWN_MAX).map((message) => renderMessage(message, timezone, message.refusal))}</ul>
 ${messages.length > SHOWN_MAX && html`<p class="hint">And ${messages.length - SHOWN_MAX} more.</p>`}</details>`,
 )}</section>`
 }

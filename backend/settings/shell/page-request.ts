@@ -22,7 +22,7 @@ import type { PageResponse, RenderPage, Requester } from './response.ts'
 export interface SettingsDeps {
   readonly database: Database
   readonly usage: Usage
-  /** Writes to the database the last uses of keys that this backend has buffered. */
+  /** This backend buffers when each key was last used. The function writes these times to the database. */
   readonly flushLastUsed: () => Promise<void>
   readonly baseUrl: string
   readonly peppers: readonly Pepper[]
