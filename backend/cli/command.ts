@@ -1,6 +1,6 @@
 /**
- * Declares operator commands as data. From these declarations, run.ts parses the command line, and help.ts renders the
- * help.
+ * Operator commands are declared as data, with the types and functions of this file. From the declarations, run.ts
+ * parses the command line, and help.ts renders the help.
  */
 
 import type { Readable, Writable } from 'node:stream'

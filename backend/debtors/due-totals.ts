@@ -1,4 +1,4 @@
-/** Reads the amounts due to an account from stored totals, because summing all its invoices would be slow. */
+/** Reads what customers owe to an account. The totals are stored, because summing all invoices would be slow. */
 import { type SelectQueryBuilder, type SqlBool, sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
 import { capped, cappedSum } from '../database/capped-sum.ts'

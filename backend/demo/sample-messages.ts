@@ -101,8 +101,8 @@ async function writeSampleMessage(
       facts: JSON.stringify(facts),
       approved_hash: null,
       payment_digest: paymentDetailsDigest(shownDetails),
-      // The send check at this time suppresses the reminder if nobody has decided by then. An earlier send check would
-      // only write the text, which is already written here.
+      // At this time, the send check suppresses the reminder if there was no decision. An earlier send check would only
+      // write the text, which is already written here.
       run_at: expiresAt,
       lease: null,
       attempts: 0,

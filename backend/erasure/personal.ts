@@ -1,6 +1,6 @@
 export const ERASED_TEXT = '[erased]'
 
-/** The replacements for each type of object. The type is the value of its member `object`. */
+/** The replacements for personal data in objects, by the type of the object (the value of its member `object`). */
 const PERSONAL: Readonly<Record<string, Replacements>> = {
   debtor: {
     name: ERASED_TEXT,
@@ -55,15 +55,15 @@ export function factsWithoutPersonalData(text: string): string {
 
 type Members = Readonly<Record<string, unknown>>
 
-/** A text without members, such as `null` or `{}`, is returned unchanged. */
+/** Changes a JSON text. A text without members, such as `null` or `{}`, is returned unchanged. */
 function rewrite(text: string, change: (members: Members) => Members): string {
   const members = membersOf(JSON.parse(text))
   return Object.keys(members).length === 0 ? text : JSON.stringify(change(members))
 }
 
 /**
- * A debtor that was represented after the erasure is returned unchanged: it contains no personal data, and the reason
- * `erased` of its pause must stay. Other objects have no `erased_at`.
+ * A debtor with `erased_at` is returned unchanged. Its JSON was written after the erasure, so it contains no personal
+ * data, and the reason `erased` of its pause must stay. Objects of other types have no `erased_at`.
  */
 function scrub(kind: string, object: Members): Members {
   if (typeof object['erased_at'] === 'string') return object

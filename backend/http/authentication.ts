@@ -65,7 +65,10 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
   server.auth.strategy('principal', 'principal')
 }
 
-/** Caches verified principals, because a gateway sends the same principal for up to a minute. */
+/**
+ * Returns a function that verifies principals. Verified principals are cached, because a gateway sends the same
+ * principal for up to a minute.
+ */
 function createVerifier(secrets: readonly string[]) {
   const signed = new LRUCache<string, SignedPrincipal>({ max: PRINCIPALS_MAX })
   return (text: string, now: number): Principal | PrincipalRejection => {

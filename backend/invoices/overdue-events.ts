@@ -62,7 +62,7 @@ async function recordOverdueEventsOf(
   signal?: AbortSignal,
 ): Promise<void> {
   const today = todayIn(timezone, now)
-  // SQLite has only one write connection, which requests may need.
+  // This read avoids transactions that would find nothing: SQLite has only one write connection, and requests need it.
   while (
     !signal?.aborted &&
     (await selectUnannounced(database.read, id, today, 1).execute()).length > 0

@@ -42,7 +42,7 @@ function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceCha
     const chasing_cycle = invoice.chasing_cycle + 1
     return { status, paid_at: null, chasing_cycle, ...chasingOf(invoice, now) }
   }
-  // Only the pause that follows a payment ends.
+  // Only the pause that follows a payment ends. Other blocks remain.
   if (holdOf(invoice).chasing_hold !== PAYMENT_RECEIVED) return { status }
   // The dispute continues to block chasing. The pause must not apply after the dispute.
   if (invoice.disputed_at !== null) return { status, ...NO_HOLD }

@@ -94,8 +94,9 @@ export async function readStatusHistory(
 
 /**
  * Records the decision on a message that awaits approval. After a rejection, the invoices are not chased until a person
- * resumes chasing. Throws `not_found`, `approval_decided` if the message does not await approval or its approval period
- * has ended, `approval_outdated` if the message has changed or has no text yet, and `validation_failed` at `/reason`.
+ * resumes chasing. Throws `not_found`; `validation_failed` if the reason of a rejection is invalid; `approval_decided`
+ * if the message does not await approval or its approval period has ended; and `approval_outdated` if the message has
+ * changed or has no text yet.
  */
 export async function decideApproval(
   tx: Transaction,

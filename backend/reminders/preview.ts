@@ -171,8 +171,8 @@ interface Sending {
 }
 
 /**
- * Statuses of messages whose hand-over was attempted or is in progress. An attempt with an unknown outcome counts as
- * sent, so `lastSentAt` may be the time of the message's own attempt, which does not count for the daily cap.
+ * Statuses of messages whose hand-over was attempted or is in progress. The day of `lastSentAt` does not delay them: it
+ * may be the day of the message's own attempt, because an attempt with an unknown outcome counts as sent.
  */
 const ATTEMPTED: readonly MessageStatus[] = ['queued', 'sending']
 

@@ -1,7 +1,7 @@
 /**
- * Records the outcomes of attempts: the attempt in the log, the delivery's next attempt, and the endpoint's
- * status. One transaction writes all of these, or nothing if the worker no longer has the delivery's lease. Without
- * this, an endpoint could be disabled because of an attempt that the log does not show.
+ * Records the outcomes of attempts to deliver webhooks. For each attempt, the same transaction writes the attempt in
+ * the log, the delivery's next attempt, and the endpoint's status. Otherwise, an endpoint could be disabled because of
+ * an attempt that the log does not show. Nothing is written if the worker no longer has the delivery's lease.
  */
 import { recordAudit } from '../accounts/audit.ts'
 import type {
@@ -17,7 +17,7 @@ import { type ClaimedDelivery, DELIVERY_LEASES, failPendingDeliveries } from './
 import { holdUntil, nextAttemptAt } from './retry-schedule.ts'
 import type { AttemptResult } from './sender.ts'
 
-/** An endpoint is disabled when an attempt fails this long after the first of the failures since the last success. */
+/** An endpoint is disabled when all attempts have failed for this long, counted from the first of these failures. */
 const FAILING_MS_MAX = 5 * 24 * 3_600_000
 
 export interface Outcome {
@@ -147,7 +147,8 @@ function changeOfHealth(
 ): Health | undefined {
   if (delivery.url !== endpoint.url) return undefined
   if (result.succeeded) {
-    // A hold that has not ended is kept, because this attempt may have begun before the hold.
+    // Deliveries are paused until `hold_until`. This attempt may have begun before the pause, so its success does not
+    // end the pause.
     const { hold_until: until } = endpoint
     const hold = until !== null && until > endedAt.toISOString() ? until : null
     if (endpoint.failing_since === null && endpoint.hold_until === hold) return undefined

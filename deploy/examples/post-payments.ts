@@ -29,7 +29,7 @@ const SCHEMA = `create table if not exists bank_lines (
 type Line = Readonly<Record<'bank_id' | 'booked_on' | 'amount' | 'currency', string>> &
   Readonly<Record<'invoice_number' | 'idempotency_key', string>> & { readonly body: string | null }
 
-/** The line cannot be sent. It is stored as rejected, until a person has corrected and reset it (see README.md). */
+/** The line cannot be sent, so it is stored as rejected. README.md says how a person makes the next run send it. */
 class UnusableLine extends Error {}
 
 /** Stores new lines of the bank file. Lines that are already stored do not change. */

@@ -77,7 +77,7 @@ export class CallServer {
     return call
   }
 
-  /** Renders the response for a connection on which no valid request arrived, with one character per byte (latin1). */
+  /** Renders the last response on a connection that is rejected. The text has one character per byte (latin1). */
   reject({ address }: Connection, error: Http1Error | Problem): string {
     const problem = asProblem(error)
     const requestId = createId('req')

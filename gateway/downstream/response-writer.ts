@@ -4,8 +4,8 @@ import { writeMessage } from '../http1/message-writer.ts'
 import { NO_BODY } from './request-body.ts'
 
 /**
- * A response of which at most this much is buffered is sent even if there is no memory for it. TLS buffers each
- * response briefly, so most responses over TLS would otherwise be aborted while the memory is used up.
+ * If at most this many bytes of a response are buffered, the response is sent even if there is no memory for them. TLS
+ * buffers each response briefly, so most responses over TLS would otherwise be aborted while the memory is used up.
  */
 const SMALL_BYTES_MAX = 16 * 1024
 

@@ -1,7 +1,7 @@
 /**
  * Forwards an authorized call to a backend. After a failure, the call is retried once if it cannot take effect twice
- * and the retry budget allows it, but not after the deadline. If the call fails, its problem says whether a backend may
- * have processed the call.
+ * and the retry budget allows it. A call that was aborted or has exceeded a limit, such as its deadline, is not
+ * retried. If the call fails, its problem says whether a backend may have processed the call.
  */
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
@@ -91,7 +91,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
         backends.recordResult(backend, { isFailed: response.status >= 500 })
         return response
       } catch (error) {
-        // A call that is moved was not sent to this backend, so the attempt is no failure.
+        // A call that is moved to another backend was not sent to this one, so the attempt is no failure.
         if (error instanceof AttemptFailed && !isMoved(error)) recordFailure(backend, error, abort)
         throw error
       } finally {

@@ -130,7 +130,7 @@ export class Problem extends Error {
   readonly headers: Readonly<Record<string, string>>
 
   /**
-   * `detail` is shown to the client: one or two sentences that say what is wrong, and what to do if this is not clear.
+   * `detail` is shown to the client: one or two sentences that say what is wrong and, if it is not obvious, what to do.
    */
   constructor(code: ProblemCode, detail: string, options: ProblemOptions = {}) {
     super(detail, { cause: options.cause })

@@ -16,6 +16,7 @@ interface JsonPageQuery {
   readonly columns: readonly string[]
   /** The columns of large numbers, which are sent as text because JSON.parse would round them. */
   readonly large: ReadonlySet<string>
+  /** The SQL that returns each column of the page as a JSON array. */
   readonly text: string
   readonly toRow: (valuesByColumn: unknown[][], index: number) => Row
 }
@@ -47,7 +48,7 @@ export class JsonPageQueries {
       (name) => `json_agg(found."${name}"${large.has(name) ? '::text' : ''})::text`,
     )
     const text = `select ${expressions} from (${sql}) as found`
-    // In the compiled code, `values` are the values by column.
+    // In the compiled function, `values` is the first argument of `toRow`: the values by column.
     const toRow = compileRow<unknown[][]>(columns, (at) => `values[${at}][index]`)
     this.#queries.set(sql, { columns, large, text, toRow })
   }

@@ -1,12 +1,13 @@
 /**
- * The connection of one job, which is the work of one caller's transaction (see writer.ts). An insert or update that
- * was built with `prepared` (see prepared.ts) and returns no rows is deferred until another statement may depend on it,
- * or until the job ends. It then runs together with the other deferred writes (write-batches.ts), because a round trip
- * to SQLite's thread takes longer than most writes. If a deferred write fails, the statement that caused the write to
- * run throws the error of the write, and the job fails.
+ * The database connection of one job. A job is the work of one caller in a transaction that may also contain the jobs
+ * of other callers (see writer.ts). An insert or update that was built with `prepared` (see prepared.ts) and returns no
+ * rows is deferred until another statement may depend on it, or until the job ends. It then runs together with the
+ * other deferred writes (write-batches.ts), because a round trip to SQLite's thread takes longer than most writes. If a
+ * deferred write fails, the statement that caused the write to run throws the error of the write, and the job fails.
  *
- * Before its first write, a job calls `createSavepoint`, so that it can be undone without other jobs. A job whose
- * writes all run as one statement at its end needs no savepoint, because a statement that fails has no effect.
+ * Before its first write, a job calls `createSavepoint`, so that the job can be undone without undoing other jobs. A
+ * job whose writes all run as one statement at its end needs no savepoint, because a statement that fails has no
+ * effect.
  */
 import { type CompiledQuery, type DatabaseConnection, type QueryResult, TableNode } from 'kysely'
 import { isPrepared } from '../prepared.ts'

@@ -1,7 +1,7 @@
 /**
- * Renders the body of a mail as text and as HTML, with the same content in the same order, except that only the HTML
- * has headings. For mail programs, the HTML has tables and inline styles, loads nothing, and is readable without
- * styles.
+ * Renders the body of a mail as text and as HTML. Both have the same content in the same order, but only the HTML has
+ * the logo or sender's name at the top, the title, and the headings of the table. For mail programs, the HTML has
+ * tables and inline styles, loads nothing, and is readable without styles.
  */
 import type { Logo, LogoProperties } from '../../accounts/logo.ts'
 import { Html, html } from '../../html/html.ts'

@@ -207,7 +207,7 @@ function paymentOf(
   }
 }
 
-/** `showsLink` is false for the only invoice of a reminder, because the payment button has its link. */
+/** `showsLink` is false if the reminder has only one invoice: the payment button then leads to the invoice's link. */
 function rowOf(
   { number, dueDate, amountDue, currency, daysPastDue, paymentUrl }: ReminderInvoice,
   language: Language,

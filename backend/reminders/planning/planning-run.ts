@@ -29,8 +29,8 @@ export interface PlanningDeps {
 }
 
 /**
- * Which debtors to plan: those that are due for planning or, in the first run of a rehearsal, all that have open
- * invoices.
+ * The debtors to plan: those that are due for planning or, with `allDebtors`, all that have open invoices. A rehearsal
+ * (see rehearsal.ts) uses `allDebtors` in its first round.
  */
 export interface PlanningScope {
   readonly allDebtors: boolean

@@ -46,8 +46,8 @@ export interface SendDeps extends SendCheckDeps {
 
 export interface SendWorkerDeps extends SendDeps {
   /**
-   * Whether no other backend uses the database. If so, leases that exist at the start belong to a
-   * process that was killed, and are made due.
+   * Whether no other backend uses the database. If so, leases that exist at the start belong to a process that was
+   * killed, and their messages become due immediately.
    */
   readonly isOnlyBackend: boolean
   readonly pollMs?: number

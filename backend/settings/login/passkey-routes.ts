@@ -103,8 +103,8 @@ export const passkeyPages: readonly SessionPage[] = [
       }
       const { passkey, recoveryCodes } = await database.transaction(async (tx) => {
         const added = await addPasskey(tx, user.id, { ...credential, name }, actionContext)
-        // Recovery codes are created with the user's first second factor. All other sessions then end, because an
-        // attacker may have started one of them with the password alone.
+        // Recovery codes are created when a user who has no second factor adds one. All other sessions then end,
+        // because an attacker may have started one of them with the password alone.
         if (added.recoveryCodes !== undefined) await endSessionsOf(tx, user.id, token)
         else if (!wantsJson) await setFlash(tx, token, 'passkey_added')
         return added

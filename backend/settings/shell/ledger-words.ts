@@ -186,7 +186,7 @@ export function renderSums(
   return html`${positive.map((balance) => html`<span class="sum${kind === 'overdue' && ' late'}">${renderMoney(balance[kind], balance.currency)}</span>`)}`
 }
 
-/** Returns the label of the person or the key in a stored actor, such as the recorder of a payment. */
+/** Returns the name to show for an actor, e.g. the person or the API key that recorded a payment. `actor` is JSON. */
 export function labelOf(actor: string): string {
   const { label }: { label?: unknown } = JSON.parse(actor)
   return typeof label === 'string' ? label : ''
