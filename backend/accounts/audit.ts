@@ -1,6 +1,6 @@
 /**
  * The audit log: one row for each action, written in the transaction that performs the action. If the action has no
- * transaction, e.g. a failed login, the row has one of its own.
+ * transaction, e.g. a failed login, the row is written in a separate transaction.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
@@ -199,9 +199,9 @@ export async function listAudit(
 }
 
 /**
- * Returns the columns in the indexes that the database may use: those of the filter that usually matches the fewest
- * rows (the subject, else the actor, else the action). SQLite has no statistics with which it could choose well. The
- * index by subject does not contain the column `sort`.
+ * Chooses the index for the filters, because SQLite has no statistics with which it could choose well. A subject
+ * usually has the fewest rows, and an action the most. Returns the columns of the index. The index by subject does not
+ * contain the column `sort`. Without these filters, the database chooses.
  */
 function indexesFor(
   sort: string,

@@ -291,7 +291,7 @@ export async function listOpenInvoices(
     .selectFrom('invoices')
     .select(COLUMNS_WITHOUT_LINES)
     .select(sql<null>`null`.as('line_items'))
-    // The database must use the index of the debtor's open invoices.
+    // With the plain column, SQLite would use an index of the account instead of that of the debtor's open invoices.
     .where(UNINDEXED_ACCOUNT_ID, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where('currency', '=', currency)

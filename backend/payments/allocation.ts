@@ -9,7 +9,8 @@ import { byDueDate } from '../on-account/cover.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
 
 /**
- * The maximum number of invoices to which a payment is allocated, as in the API document. The rest stays on account.
+ * The maximum number of invoices to which a payment is allocated, as in the API document. The rest of the payment stays
+ * on account.
  */
 export const ALLOCATIONS_MAX = 100
 
@@ -60,9 +61,9 @@ export function allocate(
 }
 
 /**
- * Allocates the rest of the payment, which is not in `shares`, to open invoices, the oldest due date first. `open`
- * contains the oldest `ALLOCATIONS_MAX` open invoices of the debtor in the payment's currency, or all if there are
- * fewer. Returns all shares of the payment, including those in `shares`, which may be increased.
+ * Allocates the rest of the payment, which is not in `shares`, to the invoices in `open`, the oldest due date first.
+ * `open` contains the open invoices of the debtor in the payment's currency or, if there are too many to read, the
+ * oldest of them. Returns all shares of the payment, including those in `shares`, which may be increased.
  */
 export function applyOldestFirst(
   payment: Pick<PaymentToAllocate, 'amount'>,

@@ -22,6 +22,7 @@ interface TextOptions {
   readonly min?: 0 | 1
   /** Whether spaces at both ends are removed. A text without visible characters is then empty. */
   readonly trim?: boolean
+  /** Whether line breaks and tabs are allowed. Other control characters never are. */
   readonly multiline?: boolean
 }
 

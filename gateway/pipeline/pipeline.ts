@@ -214,7 +214,7 @@ function createDecideAndForward(
           'the backend rejected the principal',
         )
         if (reason === 'key_expired') return authenticator.rejectExpired(digest)
-        // An earlier look-up may have read the key before it changed.
+        // The look-up must begin now, because an earlier look-up may have read the key before it changed.
         key = await addresses.confirm(digest, head, call, performance.now())
       } else if (key.lookedUpAt >= call.arrivedAt) {
         if (decision.kind === 'reject') throw decision.problem

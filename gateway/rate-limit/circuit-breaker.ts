@@ -44,6 +44,7 @@ export class CircuitBreakers {
   readonly #pending = new Map<string, PendingScriptCalls>()
   readonly #probeTimer: NodeJS.Timeout
   #initialProbesFailed = 0
+  /** How often a breaker has opened since the start. */
   outages = 0
   /** Undefined after Redis was reached for the first time. */
   #initialOutage: Outage | undefined = newOutage('', NOT_CONNECTED_YET)
@@ -189,8 +190,9 @@ export class CircuitBreakers {
 type Reject = (error: unknown) => void
 
 /**
- * Script calls that wait for a reply, in an array whose indexes are reused. The listeners of an `AbortSignal` form a
- * linked list: a listener in V8's old generation would keep all later listeners and their calls alive.
+ * Script calls that wait for a reply, in an array whose indexes are reused. If each call listened to an `AbortSignal`
+ * instead, the listeners would form a linked list: a listener in V8's old generation would keep all later listeners and
+ * their calls alive.
  */
 class PendingScriptCalls {
   readonly #rejects: (Reject | undefined)[] = []

@@ -98,7 +98,8 @@ function connectServer(
   const partition = 'redis'
   let isClosed = false
   limitHandshake(redis)
-  // If Redis rejects the database of the address, ioredis would use database 0. The next connection tries it again.
+  // If Redis rejects the database of the address, ioredis uses database 0. No script call is then sent, and the next
+  // connection tries the database of the address again.
   let rejectedSelect: Error | undefined
   redis.on('connect', () => {
     rejectedSelect = undefined

@@ -35,8 +35,8 @@ export interface LocalWindows {
    */
   open(keyId: string, limit: number): Window
   /**
-   * Sets the window to the count of the shared store, plus `unreported`, from which the caller has already subtracted
-   * the calls that this count includes.
+   * Sets the limit and the end of the window, and its count: `used`, the count of the shared store, plus the window's
+   * `unreported` calls. The caller must first subtract from `unreported` the calls that `used` includes.
    */
   set(keyId: string, used: number, limit: number, endsAt: number): void
   /** See `RateLimiter.takeChanged`. */
@@ -49,7 +49,8 @@ export function createLocalWindows(now: () => number): LocalWindows {
   // This map is not a bounded cache: if an open window were evicted, its calls would be allowed again.
   const windows = new Map<string, Window>()
   /**
-   * The windows whose `isChanged` is true. A map by key would double the memory, because all windows may have changed.
+   * The windows whose `isChanged` is true, in an array: all windows may have changed, and another map would double the
+   * memory.
    */
   let changed: Window[] = []
 

@@ -29,8 +29,8 @@ const SECRET_FIELDS = [
 const BUFFERED_BYTES_MAX = 16 * 1024 * 1024
 
 /**
- * How long a process waits, before it exits, until its log is written. Together with the default of `DRAIN_TIMEOUT_MS`,
- * this is less than the 15 s after which systemd and Compose kill a process.
+ * Before a process exits, it waits for at most this long until its log is written. Together with the default of
+ * `DRAIN_TIMEOUT_MS`, this is less than the 15 s after which systemd and Compose kill a process.
  */
 const FLUSH_MS_MAX = 3_000
 

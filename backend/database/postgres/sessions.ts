@@ -145,7 +145,7 @@ function startupLimits({ lockMsMax, hasTimeLimits, readOnly }: SessionOptions): 
 }
 
 /**
- * Opens a separate session whose statements have no time limits, for migrations and snapshots. Throws if the URL
+ * Opens a separate session whose statements have no time limits, e.g. for a migration or a snapshot. Throws if the URL
  * leads to a pooler, which would pass a session-level lock to the next client of the session.
  */
 export async function connectAlone(url: string, name: string): Promise<pg.Client> {
@@ -190,7 +190,7 @@ async function connect(url: string, name: string, more: pg.ClientConfig = {}): P
 
 /**
  * Throws if the role has no time limits, or longer ones than those of sessions without a pooler. Sessions through a
- * pooler cannot set their own. Without limits, a transaction that hangs would keep its rows locked forever.
+ * pooler have only the limits of the role. Without limits, a transaction that hangs would keep its rows locked forever.
  */
 export async function checkRoleLimits(url: string, name: string, lockMsMax: number): Promise<void> {
   const limits = new Map([

@@ -2,8 +2,8 @@
  * Readers of one SQLite file. The round trip to SQLite's thread takes several times as long as a small read, and the
  * transfer of each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text of
  * arrays (with the names of the columns, the JSON would be twice as long). Reads with the same SQL text that wait at
- * the same time are sent as one statement. This statement receives the parameters of all reads as JSON. For pages of
- * lists, it contains one subquery for each different page instead.
+ * the same time are sent as one statement. This statement receives the parameters of all reads as JSON. If the
+ * reads are pages of lists, the statement instead contains one subquery for each different page.
  */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'

@@ -84,7 +84,7 @@ export async function readChasingAccounts(
   )
 }
 
-/** Returns the debtors by id. */
+/** Returns the data of each debtor by the id of the debtor. */
 export async function readChasedDebtors(
   reader: Reader,
   debtors: readonly DebtorRow[],

@@ -27,7 +27,8 @@ export interface WaitingMessage {
 
 /**
  * Locks a message, and the data that the send check needs for its decision, until the transaction ends. Returns
- * undefined if the message is not due or no longer waits.
+ * undefined if the message is not due or no longer waits. If it no longer waits, also clears `run_at`, so that the
+ * message is not read again.
  */
 export async function lockWaitingMessage(
   tx: Transaction,

@@ -114,7 +114,10 @@ function cellsOf(row: InvoiceRow, customer: Customer | undefined, today: string)
   ]
 }
 
-/** Returns the customer number in the form that import files use: an import encodes this form as the external id. */
+/**
+ * Returns the number of the customer as in an import file. Imports store this number, with spaces and "%" encoded, as
+ * the external id.
+ */
 function customerNumberOf(customer: Customer | undefined): string | null {
   return customer?.external_id ? fromExternalId(customer.external_id) : null
 }
@@ -126,8 +129,8 @@ interface ParsedQuery {
 }
 
 /**
- * Throws `Problem` 400. By default, JSON contains all invoices, because scripts may expect this. The page, by default,
- * shows unpaid invoices or, if the query has a customer or a number, invoices of every status.
+ * Throws `Problem` 400. By default, JSON contains all invoices, because scripts may expect this. The page and the CSV
+ * file, by default, contain unpaid invoices or, if the query has a customer or a number, invoices of every status.
  */
 function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
   const list = parseListQuery(query, PARAMETERS)

@@ -46,7 +46,10 @@ type ParsedInitialValues = ReadonlyMap<string, readonly string[] | string>
 /** The object that the field `INITIAL_VALUES` contains as JSON. */
 export type InitialValues = Readonly<Record<string, string | readonly string[]>>
 
-/** The fields that a page expects. A request with any other field is rejected. */
+/**
+ * The fields that a page expects. A request with any other field is rejected, but every form may contain `csrf_token`
+ * and `FORM_USER_ID`.
+ */
 export interface ExpectedFields {
   readonly texts?: readonly string[]
   /** Texts that are never copied to another form, such as passwords and codes. */
@@ -59,8 +62,8 @@ export interface ExpectedFields {
    */
   readonly rows?: Readonly<Record<string, Pick<ExpectedFields, 'texts' | 'numbers'>>>
   /**
-   * The name of a file field in a multipart form. `texts` must contain this name too, because the file is read like a
-   * text; bytes that are not UTF-8 become U+FFFD.
+   * The name of a file field in a multipart form. `texts` must contain this name, e.g. `ledger`, and `ledger_name`,
+   * because the file and its name are read like texts. Bytes that are not UTF-8 become U+FFFD.
    */
   readonly file?: string
   /** Whether the form may contain the field `INITIAL_VALUES`. A JSON body must not. */

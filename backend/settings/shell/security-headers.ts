@@ -91,10 +91,10 @@ interface OriginHeaders {
 }
 
 /**
- * Throws `Problem` `cross_site_request` if a page of another site sent the request. A request with neither `Origin` nor
- * `Sec-Fetch-Site` is accepted, because clients other than browsers send neither; in a session, it still needs a CSRF
- * token. Browsers send `Origin: null` for forms of pages with `no-referrer`, such as ours. `null` is accepted only if
- * `Sec-Fetch-Site`, which no page can forge, is `same-origin`.
+ * Throws `Problem` `cross_site_request` if a page of another origin sent the request. A request with neither `Origin`
+ * nor `Sec-Fetch-Site` is accepted, because clients other than browsers send neither; in a session, it still needs a
+ * CSRF token. Browsers send `Origin: null` for forms of pages with `no-referrer`, such as ours. `null` is accepted only
+ * if `Sec-Fetch-Site`, which no page can forge, is `same-origin`.
  */
 export function checkSameOrigin(headers: OriginHeaders, baseUrl: string): void {
   const { origin, 'sec-fetch-site': site } = headers

@@ -138,8 +138,8 @@ for (const button of document.querySelectorAll('[data-copy]')) {
   })
 }
 
-// A page that shows a secret once asks for confirmation if it is left before the person has confirmed that the secret
-// is stored.
+// A page that shows a secret once has a box "I have stored the secret". Until a person ticks the box, the browser asks
+// for confirmation before it leaves the page.
 const secretCard = document.querySelector('[data-reveal]')
 if (secretCard) {
   const checkbox = secretCard.querySelector('#stored')
