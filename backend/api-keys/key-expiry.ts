@@ -1,6 +1,7 @@
 /**
  * Warns Admins before keys expire, and records that keys have expired. Expired keys are rejected even if this worker is
- * late: authentication compares `expires_at` with the clock.
+ * late: authentication compares `expires_at` with the clock. The column `expiry_due_at` is the time of the next warning
+ * or, after the last warning, of the expiry.
  */
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import type { Database, Transaction } from '../database/database.ts'

@@ -36,8 +36,8 @@ export function wordsOf(text: string): string[] {
 }
 
 /**
- * Returns the words as `wordsOf` returned them before migration 0042. During an upgrade and after a rollback, backends
- * of older versions store terms that only these words find.
+ * Returns the words as `wordsOf` returned them before migration 0042. Terms that older versions stored, during an
+ * upgrade or a rollback, are found only by these words until they are replaced.
  */
 export function unfoldedWordsOf(text: string): string[] {
   return split(normalizeForSearch(text))

@@ -61,7 +61,7 @@ export interface DocumentedResponse {
 }
 
 export interface DocumentedHeader {
-  /** Whether every response with this status has the header. */
+  /** In `DocumentedResponse.headers`: whether every response with its status has the header. */
   readonly required: boolean
   readonly description: string
   readonly schema: Members
@@ -202,7 +202,10 @@ function texts({ summary, description }: Members): { summary: string; descriptio
   return { summary: textOf(summary), description: textOf(description) }
 }
 
-/** Returns an empty object if `value` is absent or not an object: `npm run check` rejects an invalid contract. */
+/**
+ * Returns an empty object if `value` is absent or not an object. It need not throw, because `npm run check` rejects an
+ * invalid contract.
+ */
 export function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
 }

@@ -5,7 +5,7 @@ export interface Page {
   /** The path of its URL, e.g. `/docs/payments`. */
   readonly path: string
   readonly title: string
-  /** One sentence for the list of pages on the start page, and for search engines. */
+  /** Some sentences for the list of pages on the start page, and for search engines. */
   readonly summary: string
   readonly main: Html
   readonly headings: readonly Heading[]

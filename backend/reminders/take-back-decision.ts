@@ -9,9 +9,9 @@ import { findMessage } from '../messages/messages.ts'
 import { readFacts } from './planning/facts.ts'
 
 /**
- * After an approval, the reminder awaits approval again; after a rejection, its invoices are chased again. Throws
- * `not_found`, and `approval_decided` if there is no decision, or if it can no longer be taken back, e.g. because the
- * reminder is already being sent.
+ * Takes back a decision: an approved reminder awaits approval again; the invoices of a rejected one are chased again.
+ * Throws `not_found`, and `approval_decided` (the code of all conflicts about decisions) if nothing was decided, or if
+ * the decision can no longer be taken back, e.g. because the reminder is already being sent.
  */
 export async function takeBackDecision(
   tx: Transaction,

@@ -5,7 +5,7 @@
 
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
-import { type Client, Clients, type PartitionName } from './clients.ts'
+import { type Client, Clients, type MemoryPartition } from './clients.ts'
 import {
   type ClientConnection,
   type ConnectionEvictionReason,
@@ -41,7 +41,7 @@ export class Budget {
   readonly #clients = new Clients()
   readonly #connections: Connections<BudgetedConnection>
   readonly #memory: Memory
-  /** How many connections were evicted or refused, by reason. */
+  /** How many connections were evicted or refused, or had a body rejected for lack of memory, by reason. */
   readonly evicted: Readonly<Record<EvictionReason, number>>
   /** `performance.now()` when each limit was last reached. */
   readonly #reachedAt = new Map<EvictionReason, number>()
@@ -75,7 +75,8 @@ export class Budget {
     return this.#connections.handshakes
   }
 
-  bytesOf(partition: PartitionName): number {
+  /** The memory in use for the calls of the partition. */
+  bytesOf(partition: MemoryPartition): number {
     return this.#memory.bytesOf(partition)
   }
 

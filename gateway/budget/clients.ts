@@ -2,7 +2,7 @@
  * The memory has two partitions: `known` for calls whose key is cached, and `unknown` for all others, so that clients
  * without a key cannot use all of the memory.
  */
-export type PartitionName = 'known' | 'unknown'
+export type MemoryPartition = 'known' | 'unknown'
 
 export class Client {
   /** An IPv4 address, or the /64 of an IPv6 address; empty if the address is not known. */
@@ -12,7 +12,7 @@ export class Client {
   /** The number of open connections, including those in their TLS handshake. */
   connections = 0
   handshakes = 0
-  readonly bytes: Record<PartitionName, number> = { known: 0, unknown: 0 }
+  readonly bytes: Record<MemoryPartition, number> = { known: 0, unknown: 0 }
 
   constructor(network: string, isLimited: boolean) {
     this.network = network

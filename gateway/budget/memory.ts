@@ -4,7 +4,7 @@
  * (bytes × time) is high. An eviction rejects the body that the connection is receiving, drops the requests
  * that follow the current one, or closes the connection.
  */
-import type { Client, Clients, PartitionName } from './clients.ts'
+import type { Client, Clients, MemoryPartition } from './clients.ts'
 
 /** The share of the memory that belongs to the partition `known`, which is for calls whose key is cached. */
 const KNOWN_SHARE = 3 / 4
@@ -41,7 +41,7 @@ export interface MemoryLimits {
 }
 
 interface Partition {
-  readonly name: PartitionName
+  readonly name: MemoryPartition
   readonly bytesMax: number
   readonly clientBytesMax: number
   bytes: number
@@ -50,7 +50,7 @@ interface Partition {
 export type MemoryEvictionReason = 'memory' | 'client_memory'
 
 export class Memory {
-  readonly #partitions: Readonly<Record<PartitionName, Partition>>
+  readonly #partitions: Readonly<Record<MemoryPartition, Partition>>
   readonly #users: Iterable<MemoryUser>
   readonly #clients: Clients
   readonly #onEvict: (reason: MemoryEvictionReason, connections: number) => void
@@ -65,7 +65,7 @@ export class Memory {
     clients: Clients,
     onEvict: (reason: MemoryEvictionReason, connections: number) => void,
   ) {
-    const partition = (name: PartitionName, share: number): Partition => ({
+    const partition = (name: MemoryPartition, share: number): Partition => ({
       name,
       bytesMax: bytesMax * share,
       clientBytesMax: clientBytesMax * share,
@@ -80,7 +80,7 @@ export class Memory {
     this.#onEvict = onEvict
   }
 
-  bytesOf(name: PartitionName): number {
+  bytesOf(name: MemoryPartition): number {
     return this.#partitions[name].bytes
   }
 
@@ -146,7 +146,7 @@ export class Memory {
    * uses the most. Of their connections, returns those whose cost (bytes × time) is at least half of the highest cost.
    * They are not sorted: sorting thousands of connections during a flood would take too long.
    */
-  #mostExpensive(name: PartitionName, onlyOf: Client | undefined): MemoryUser[] {
+  #mostExpensive(name: MemoryPartition, onlyOf: Client | undefined): MemoryUser[] {
     const users: MemoryUser[] = []
     let mostBytes = 0
     for (const user of this.#users) {
@@ -170,7 +170,7 @@ export class Memory {
 export class ConnectionMemory {
   readonly #shared: Memory
   #client: Client
-  #partition: PartitionName = 'unknown'
+  #partition: MemoryPartition = 'unknown'
   #bytes = 0
 
   constructor(shared: Memory, client: Client) {
@@ -182,7 +182,7 @@ export class ConnectionMemory {
     return this.#client
   }
 
-  get partition(): PartitionName {
+  get partition(): MemoryPartition {
     return this.#partition
   }
 

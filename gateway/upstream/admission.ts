@@ -13,7 +13,10 @@ import type { Abort } from '../call/abort.ts'
  * RFC 8289.)
  */
 const BURST_MS = 100
-/** The maximum number of calls ahead of a queued call in a burst, which bounds the memory of the queue. */
+/**
+ * The maximum number of calls ahead of a queued call in a burst, or while admitted calls wait for Redis. It bounds the
+ * memory of the queue.
+ */
 const BURST_MAX = 1_000
 /**
  * A burst of few calls may last longer, and its calls may wait longer, because the backends may be slow, or their speed
@@ -35,8 +38,8 @@ const WAITING_MIN = 16
  */
 const NEVER_SHED_MAX = 16
 /**
- * An overload ends when a queue begins and no call was shed on arrival for this long. A queue that begins sooner
- * continues the overload: the previous queue became empty only because calls were shed.
+ * When a queue begins, an earlier overload is over if no call was shed on arrival for this long. A queue that begins
+ * sooner continues the overload: the previous queue became empty only because calls were shed.
  */
 const CALM_MS = 500
 /** A call that has waited for longer than this is shed: the backends have become slower than measured. */
@@ -81,8 +84,8 @@ export class Admission {
   readonly #connections: AdmissionOptions['connections']
   readonly #queue = new FairQueue<WaitingCall>()
   /**
-   * For each admitted call that is not released yet, the time of its admission. `release` removes the first time,
-   * because calls are released in about the order in which they were admitted.
+   * The times of admission of the calls that are not released yet, oldest first. `release` removes the oldest time,
+   * whichever call is released: calls are released in about the order in which they were admitted.
    */
   readonly #admittedAt: number[] = []
   /** The time from which the age of the queue is measured, see `BURST_MS`. */

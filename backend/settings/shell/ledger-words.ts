@@ -103,7 +103,10 @@ export function renderInvoiceStatus(row: InvoiceRow, today: string): Html {
   }${row.chasing_blocked_reason === 'disputed' && html` <span class="badge warning">Disputed</span>`}`
 }
 
-/** Returns the reason why no reminder about any invoice reaches the customer; undefined if there is no such reason. */
+/**
+ * Returns the reason in the customer's own row (archived, paused, or not reachable by mail) why no reminder reaches the
+ * customer; undefined if there is none.
+ */
 export function blockReasonOf(
   row: Pick<DebtorRow, 'status' | 'chasing_status' | 'contactability_email'>,
 ): string | undefined {
@@ -114,8 +117,8 @@ export function blockReasonOf(
 }
 
 /**
- * Describes the next reminder about the invoice, or says why there is none. `customerBlock` is the reason why no
- * reminder reaches the customer (see `blockReasonOf`). Until a reminder about the invoice is due, `row` does not
+ * Describes the next reminder about the invoice, or says why there is none. `customerBlock` is the result of
+ * `blockReasonOf` for the customer. Until a reminder about the invoice is due, `row` does not
  * contain this reason.
  */
 export function nextReminderText(

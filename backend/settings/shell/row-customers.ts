@@ -12,8 +12,8 @@ export async function readCustomerNames(
 }
 
 /**
- * Returns the reasons why no reminder reaches the rows' customers at present, by customer id. Customers whom
- * reminders reach are not in the map.
+ * Returns the results of `blockReasonOf` for the rows' customers, by customer id. Customers without a reason are not in
+ * the map.
  */
 export async function readBlockReasons(
   reader: Reader,
