@@ -118,7 +118,7 @@ const MAIL_SETTINGS = {
   ),
 }
 
-/** The sender of mail that is written to files instead of being sent. It cannot receive replies. */
+/** The sender of mail that is written to files, if MAIL_FROM is not set. This address cannot receive replies. */
 const FILE_SENDER: NamedAddress = { name: 'Receivables', address: 'receivables@mail.invalid' }
 
 /** The result contains no secrets. Throws the same errors as `mailOptions`. */

@@ -46,7 +46,10 @@ const REQUEST_MS_MAX = 30_000
 /** Less than the 10 s after which a process that should end is usually killed. */
 const DRAIN_MS_MAX = 8000
 
-/** Gateways close connections to a draining backend within 2 s, and connections that were idle for 4 s. */
+/**
+ * How long a drain keeps idle connections open, so that gateways close them first: gateways close idle connections to a
+ * draining backend within 2 s, and any connection that was idle for 4 s.
+ */
 const DRAIN_GRACE_MS = 5000
 
 /** How long the health check waits for the database; gateways wait 900 ms for its response. */

@@ -34,8 +34,10 @@ const INCOMPLETE =
   /\.(?:(?<pid>\d+)@(?<host>.+)\.)?[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\.partial$/
 
 /**
- * A file that was not written to for this time counts as abandoned: a process that creates a file writes all the time,
- * except while it checks a backup. If a check took longer than this, another process could remove the backup.
+ * An incomplete file counts as abandoned if its process has certainly ended, or after this time without a write: the
+ * process may have run on another machine, or another process may have its id now. A process that creates a file writes
+ * all the time, except while it checks a backup. If a check took longer than this, another process could remove the
+ * backup.
  */
 const ABANDONED_MS = 12 * 3_600_000
 
@@ -105,7 +107,7 @@ function listAbandoned(directory: string): string[] {
   })
 }
 
-/** Returns no names if the directory cannot be read. If no file can be created in it either, that error says why. */
+/** Returns no names if the directory cannot be read, because it may still be possible to create a file in it. */
 function namesIn(directory: string): string[] {
   try {
     return readdirSync(directory)

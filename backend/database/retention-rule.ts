@@ -9,8 +9,8 @@ export interface RetentionRule {
   /**
    * Returns at most one batch of expired rows. A rule with an age column returns the oldest rows first. Its search
    * begins at the time that `last`, the last row of the previous batch, has in this column. Otherwise, each search
-   * would skip the same rows again: old rows that are kept, and on PostgreSQL rows that were deleted since the last
-   * vacuum.
+   * would first read the same rows as the searches before: old rows that are kept and, on PostgreSQL, rows that were
+   * deleted since the last vacuum.
    */
   findExpired(read: Reader, now: Date, last?: RowKey): Promise<readonly RowKey[]>
   /** Deletes or changes the rows of one batch, unless this has happened already. */

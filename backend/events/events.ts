@@ -130,7 +130,7 @@ export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
   }
 }
 
-/** Includes paused endpoints: their deliveries wait until they are resumed. */
+/** Includes paused endpoints. Their deliveries wait until the endpoints are resumed. */
 async function findSubscribedEndpoints(tx: Transaction, { accountId, type }: DomainEvent) {
   const endpoints = await readEndpoints(tx, accountId)
   return endpoints.filter(({ event_types }) => {

@@ -38,7 +38,7 @@ export interface Write {
   prepare(): (tx: Transaction) => Promise<Recorded>
   /**
    * Finds what an earlier write with the key created, even if the row of the key has expired. Called after a
-   * rejection, because the earlier write may be its cause.
+   * rejection, because the earlier write may have caused it.
    */
   recall(read: Reader): Promise<Recorded | undefined>
   /**
@@ -46,6 +46,7 @@ export interface Write {
    * of the `TransactionScope`.
    */
   findDebtorId?(read: Reader): Promise<string | undefined>
+  /** The member of the problem `idempotency_key_reused` that contains the id of what the first call created. */
   readonly originalIdMember: string
 }
 
@@ -181,7 +182,8 @@ async function performAndStoreKey(
 
 /**
  * Makes concurrent retries at other backends wait for the key rather than for the records that the first call is
- * changing. A retry that waits too long can thus be rejected with `idempotency_in_progress`, which names the cause.
+ * changing. A retry that waits too long is thus rejected with `idempotency_in_progress`, which tells the client that
+ * the first call is still running.
  */
 async function lockKey(tx: Transaction, { accountId, operation, key }: Attempt): Promise<void> {
   try {

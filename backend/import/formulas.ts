@@ -11,8 +11,8 @@
 const FORMULA_STARTS = /(?<=^|;\s*)(?='*[=+\-@\t\r＝＋－＠])/g
 /**
  * Matches the apostrophes that `escapeFormulas` has added. The lookbehind comes after the apostrophe, so that it runs
- * only there. At every position, it would take quadratic time in an imported cell with many spaces. `FORMULA_STARTS`
- * does look behind at every position, but the texts that it searches are short.
+ * only at apostrophes. If it ran at every position, as in `FORMULA_STARTS`, an imported cell with many spaces would
+ * take quadratic time. The texts in which `FORMULA_STARTS` is searched are short.
  */
 const ESCAPES = /'(?<=(?:^|;\s*)')(?='*[=+\-@\t\r＝＋－＠])/g
 

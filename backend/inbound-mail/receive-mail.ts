@@ -111,11 +111,11 @@ async function applyToMessage(
 }
 
 /**
- * Whether the account's own people sent the mail, which is then not a customer's reply. If the account has an address
+ * Whether the account's own people sent the mail. Such a mail is not a customer's reply. If the account has an address
  * for replies, its people answer customers from this address or their own, and this service receives the answers that
- * they send to all recipients. Without such an address, every mail counts as a customer's reply. A mail from the
- * recipient of the message always does, because an Admin may try out reminders with a customer that has the Admin's
- * address.
+ * they send to all recipients. Without an address for replies, every mail counts as a customer's reply. A mail from the
+ * recipient of the message also always counts as a reply, because an Admin may try out reminders with a customer that
+ * has the Admin's address.
  */
 async function isFromAccount(
   reader: Reader,
@@ -143,7 +143,7 @@ async function isFromAccount(
 
 /**
  * Returns undefined if the mail failed only at addresses to which the recipient's server has forwarded it, e.g. because
- * the recipient is a mailing list. A report without a readable address is taken for one about the recipient.
+ * the recipient is a mailing list. A report without a readable address counts as a report about the recipient.
  */
 function bounceOfRecipient(
   { recipient }: MessageRow,

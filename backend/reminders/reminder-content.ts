@@ -1,8 +1,8 @@
 /**
- * Changes what the recipients, texts or times of reminders depend on. Messages that await approval become due now: the
- * send check then writes their texts again, so that a person approves the current text. Approved texts do not change.
- * If a time zone changes, messages that are ready to send also become due now, so that the send check decides on their
- * time again.
+ * Changes data on which the recipients, texts or times of reminders depend. Messages that await approval become due
+ * now: the send check then writes their texts again, so that a person approves the current text. Approved texts do not
+ * change. If a time zone changes, messages that are ready to send also become due now, so that the send check decides
+ * on their time again.
  */
 
 import { type SqlBool, sql } from 'kysely'
@@ -163,7 +163,8 @@ const INVOICES_MAX = 500
 
 /**
  * Returns the currencies in which reminders demand money without saying how to pay: the account has no payment details
- * for the currency, and an open invoice in this currency has no payment link of its own.
+ * for the currency, and an open invoice in this currency has no payment link of its own. At most `INVOICES_MAX` open
+ * invoices per currency are checked.
  */
 export async function listCurrenciesWithoutPaymentDetails(
   reader: Reader,

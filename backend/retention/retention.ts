@@ -12,8 +12,8 @@ import { WEBHOOK_RETENTION } from '../webhooks/retention.ts'
 const EVERY_MS = 600_000
 
 /**
- * After each batch, retention pauses for as long as the batch took, but at most for this long. It therefore uses at
- * most half of the database's time, because a batch usually takes much less than a second.
+ * After each batch, retention pauses for as long as the batch took, but at most for this long. A batch usually takes
+ * much less than a second, so retention uses at most half of the database's time.
  */
 const PAUSE_MS_MAX = 1000
 
@@ -44,7 +44,8 @@ const RULES: readonly RetentionRule[] = [
     ageColumn: 'day',
     keptMs: 90 * DAY_MS,
   }),
-  // Gateways repeat an unacknowledged report every few seconds, so an old row is no longer needed.
+  // A row identifies the last report of a gateway, so that a repeated report is not counted twice. Gateways repeat an
+  // unacknowledged report every few seconds, so an old row is no longer needed.
   ruleByAge('usage_reports', { key: ['gateway'], ageColumn: 'reported_at', keptMs: 7 * DAY_MS }),
   ruleByAge('sessions', { key: ['token_hash'], ageColumn: 'expires_at', keptMs: 0 }),
   ruleByAge('password_resets', { key: ['id'], ageColumn: 'expires_at', keptMs: DAY_MS }),

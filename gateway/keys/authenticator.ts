@@ -21,9 +21,9 @@ const KEYS_CACHED_MAX = 100_000
 /** A cached key is looked up again well before its principal expires. */
 const CACHED_MS = PRINCIPAL_LIFETIME_MS * 0.75
 /**
- * A call causes its cached key to be refreshed in the background if the key was looked up at least this long ago. The
- * exact age differs per key: otherwise, all keys that were first used right after the gateway's start would be
- * refreshed at the same time.
+ * The minimum age at which a cached key is refreshed in the background when a call uses it. The exact age differs per
+ * key (`refreshAge`): otherwise, all keys that were first used right after the gateway's start would be refreshed at
+ * the same time.
  */
 const REFRESH_FROM_MS = CACHED_MS * (2 / 3)
 /**

@@ -1,8 +1,8 @@
 /**
  * Forwards page requests, and the requests in which a mail server posts incoming mail, to a backend with http-proxy-3
  * (docs/decisions/0005-proxy-for-pages.md). Only allow-listed headers are forwarded. The response is written by
- * `downstream/`, not by http-proxy-3 (`selfHandleResponse`), which would crash on an invalid status, and with which an
- * incomplete response would look complete.
+ * `downstream/` (`selfHandleResponse`): http-proxy-3 would crash on an invalid status, and would make an incomplete
+ * response look complete.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -30,6 +30,7 @@ import { type PageRoute, pageRouteOf } from './page-route.ts'
 import { PageSlots } from './page-slots.ts'
 import { createProblemPages, OUTCOME_UNKNOWN } from './problem-page.ts'
 
+/** How long a page request waits for one of the `PageSlots`, which limit concurrent page requests. */
 const SLOT_WAIT_MS = 5_000
 
 /** The request headers that are forwarded on every route. */

@@ -9,7 +9,7 @@ import type { Backend } from './backends.ts'
 import { BufferedBody, joinParts } from './buffered-body.ts'
 import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 
-/** Responses up to this size are buffered completely, so that an incomplete response can become a 502. */
+/** Responses to GET up to this size are buffered completely, so that an incomplete response can become a 502. */
 const BUFFERED_BYTES_MAX = 256 * 1024
 /**
  * Responses to writes are at most a little larger than the largest body of a request. They are always buffered, so that
@@ -39,7 +39,7 @@ export type Progress = 'nothing_sent' | 'sent' | 'response_begun'
 
 export class AttemptFailed extends Error {
   readonly progress: Progress
-  /** The limit because of which the gateway ended the attempt, if any. Such an attempt is not retried. */
+  /** The limit because of which the gateway ended the attempt, if any. If there is one, the attempt is not retried. */
   readonly exceededLimit: Limit | undefined
   /** The error code of the cause, such as that of `MovedToOtherBackend` (see `failover.ts`). */
   readonly code: unknown

@@ -35,7 +35,7 @@ const PROBE_TIMEOUT_MS = 900
 const OVERDUE_MS = 2_000
 /** Unknown keys are looked up over separate connections, so that many such look-ups do not delay other look-ups. */
 const UNKNOWN_KEY_CONNECTIONS = 8
-/** As a share of the connections for calls. People load few pages at a time. */
+/** The connections for pages, as a share of those for calls. People load few pages at a time. */
 const PAGE_CONNECTIONS_SHARE = 1 / 4
 
 function poolSizes(connections: number) {
@@ -69,6 +69,7 @@ interface TrackedBackend extends Backend {
   /** `performance.now()` until which the backend is chosen last (see `AVOIDED_MS`). */
   avoidedUntil: number
   ready: boolean
+  /** Why the backend is not ready; undefined if it is ready. */
   reason: string | undefined
 }
 

@@ -147,8 +147,8 @@ function createReload<S extends Schema>(
 }
 
 /**
- * Makes SIGTERM and SIGINT end the process during its start. Returns a function that undoes this. In a container, the
- * process has the id 1, and Linux ignores signals for which such a process has no listener.
+ * Makes SIGTERM and SIGINT end the process during its start. Returns a function that undoes this. Only a process with
+ * the id 1, as in a container, needs this: Linux ignores signals for which such a process has no listener.
  */
 function endOnSignal(): () => void {
   if (process.pid !== 1) return () => {}

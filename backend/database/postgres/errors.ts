@@ -61,7 +61,7 @@ export function isReadOnlyServer(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === '25006'
 }
 
-/** After this time, a connection that a full server has rejected is tried again. */
+/** How long to wait before the next attempt to connect to a full server (see `isServerFull`). */
 export const FULL_RETRY_MS = 1_000
 
 /** Whether the server, the database or the role has as many connections as it may have. */

@@ -37,7 +37,7 @@ import { PostgresWriters, type Writer } from './writers.ts'
 
 const CONNECTIONS_MAX = 15
 
-/** Readers have separate connections, so that transactions waiting for a row do not block reads. */
+/** The share of the connections that is only for reading, so that transactions waiting for a row do not block reads. */
 const READERS_SHARE = 1 / 3
 
 /** `PostgresReaders` needs one connection for prepared statements, and one for all other statements. */
@@ -49,8 +49,8 @@ interface TransactionState {
   active: boolean
 }
 
-/** The outcome of an attempt: a value, or the error that causes a retry. */
-type Attempt<T> = { readonly value: T } | { readonly retryable: Error }
+/** The outcome of one attempt at a transaction: a value, or the error that causes a retry. */
+type AttemptOutcome<T> = { readonly value: T } | { readonly retryable: Error }
 
 /**
  * The longest wait for a lock, as a share of the longest wait for a connection (`waitMsMax`): a transaction may wait
@@ -280,7 +280,7 @@ class PostgresDatabase implements OpenDatabase {
     return writer
   }
 
-  async #attempt<T>(work: Work<T>, writer: Writer): Promise<Attempt<T>> {
+  async #attempt<T>(work: Work<T>, writer: Writer): Promise<AttemptOutcome<T>> {
     const connection = new TransactionConnection(writer.client, this.#names)
     try {
       return await this.#run(connection, work)
@@ -297,7 +297,7 @@ class PostgresDatabase implements OpenDatabase {
   async #run<T>(
     connection: TransactionConnection,
     work: (tx: Transaction) => Promise<T>,
-  ): Promise<Attempt<T>> {
+  ): Promise<AttemptOutcome<T>> {
     connection.begin()
     const topics = new Set<string>()
     let [outcome] = await Promise.allSettled([this.#runWork(work, connection, topics)])
@@ -381,10 +381,13 @@ class PostgresDatabase implements OpenDatabase {
 
   /**
    * Returns undefined if a write that was not awaited has failed, so that nothing was committed. If the COMMIT failed
-   * because of a conflict, returns the error, so that the transaction is retried. After any other failure, throws a
-   * problem: `gateway_timeout` if the outcome is unknown.
+   * because of a conflict, returns the error, so that the transaction is retried. After any other failure of the
+   * database, throws a problem: `gateway_timeout` if the outcome is unknown.
    */
-  async #commit<T>(connection: TransactionConnection, value: T): Promise<Attempt<T> | undefined> {
+  async #commit<T>(
+    connection: TransactionConnection,
+    value: T,
+  ): Promise<AttemptOutcome<T> | undefined> {
     try {
       return (await connection.commit()) ? { value } : undefined
     } catch (error) {

@@ -42,8 +42,8 @@ export function highestStage(stages: readonly LadderStage[]): LadderStage {
 }
 
 /**
- * Whether a person must approve the messages of this stage. The planner does not mix such a stage with others: all
- * invoices of such a message are at this stage.
+ * Whether a person must approve the messages of this stage. If so, the planner includes only invoices of this stage in
+ * such a message.
  */
 export function needsApproval(stage: LadderStage): boolean {
   return stage === 'firm' || stage === 'final'

@@ -1,6 +1,6 @@
 /**
  * The send window is open on business days (Monday to Friday, except the account's holidays), from 08:00 to 18:00 in
- * the debtor's time zone.
+ * the time zone that `sendingTimezone` returns.
  */
 import { addDays, instantOf, parseTimezone, todayIn } from '../../calendar/calendar.ts'
 import { UnknownTimezone } from '../../calendar/date-formats.ts'
@@ -32,13 +32,13 @@ export function sendingTimezone(
   { timezone }: Pick<DebtorRow, 'timezone'>,
   accountTimezone: string,
 ): string {
-  // Without this check, a reminder to a debtor with its own time zone would be handed over twice: the planning that
-  // follows the hand-over needs the time zone of the account, so the result could not be recorded.
+  // Without this check, a reminder to a debtor with its own time zone would be handed over twice. After the first
+  // hand-over, planning would fail, because it needs the account's time zone, and the hand-over could not be recorded.
   if (parseTimezone(accountTimezone) === undefined) throw new UnknownTimezone(accountTimezone)
   return timezone === null || parseTimezone(timezone) === undefined ? accountTimezone : timezone
 }
 
-/** Use the result for one batch of debtors only, because the size of its cache is not limited. */
+/** Use the returned object for one batch of debtors only, because the size of its cache is not limited. */
 export function createWorkingTime(timezone: string, holidays: readonly string[]): WorkingTime {
   const closed = new Set(holidays)
   const windows = new Map<string, readonly [opens: number, closes: number]>()

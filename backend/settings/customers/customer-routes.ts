@@ -31,8 +31,9 @@ const PATH = '/settings/customers'
 const ADMINS_ONLY = 'Only an Admin can change customers.'
 const FIELDS = [...DETAILS, ...ADDRESS_PARTS] as const
 /**
- * Actions that concern only reminders, such as pausing them, are allowed: reminders that are due are sent as soon as
- * the account is no longer read-only, so a person must be able to stop them before that.
+ * The other actions, such as a pause, concern only reminders, and are allowed while the account is read-only. Reminders
+ * that are due are sent as soon as the account is no longer read-only, so a person must be able to stop them before
+ * that.
  */
 const REJECTED_IF_READ_ONLY: readonly string[] = ['archive', 'restore']
 

@@ -88,6 +88,7 @@ interface StepOptions {
   /** The first step that has something to record creates the import with this id. */
   readonly importId: string
   readonly importContext: ImportContext
+  /** Whether the import also corrects the contact details of customers and the due dates of invoices. */
   readonly correctsRecords: boolean
   readonly rejectedBefore: readonly RejectedRecord[]
   readonly clock: () => Date
@@ -184,7 +185,7 @@ function createStep(options: StepOptions) {
         })
       } catch (error) {
         if (!(error instanceof Problem) || error.status >= 500) throw error
-        // A concurrent step of the same file has created the record.
+        // The record was created after the comparison, e.g. by a concurrent step with the same file.
         if (error.code === 'duplicate_external_id') return
         const errors = error.members['errors']
         const detail = describeFieldErrors(errors, fields, ledger.headers) ?? error.message

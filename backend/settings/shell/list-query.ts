@@ -105,7 +105,10 @@ export function newestRows(limit: number): Page {
   return { sort: 'created_at', direction: 'desc', rowsMax: limit + 1, after: undefined }
 }
 
-/** Like `newestRows`, but after the cursor's row if there is a cursor. Throws `invalid_cursor`. */
+/**
+ * Like `newestRows`, but the page begins after the row with the id `cursor`, if there is a cursor. `find` reads this
+ * row. Throws `invalid_cursor`.
+ */
 export async function pageNewestFirst(
   cursor: string | undefined,
   limit: number,

@@ -13,7 +13,7 @@ import type { Frame } from './response.ts'
 export interface PageAction {
   /** The last segment of the path to which the form is sent. */
   readonly name: string
-  /** The label of the button that sends the form, and of the one that opens a form with a reason. */
+  /** The label of the button that sends the form, and of the button that opens the form if it asks for a reason. */
   readonly title: string
   /** What the action will do, shown above the reason. */
   readonly hint: string
@@ -50,7 +50,8 @@ export function renderActionWithReason(
 ): Html {
   const rejection = rejected?.name === action.name ? rejected : undefined
   const problem = rejection?.problem
-  // In the list of faults, the fault of the reason links to the id `reason`, which only one field of the page may have.
+  // The list of faults links to the id `reason`. Only the form of the rejected action has this id, because a page may
+  // have several of these forms.
   const id = rejection === undefined ? `${action.name}-reason` : 'reason'
   return html`<details class="action"${rejection !== undefined && html` open`}>
 <summary class="button${action.isDangerous && ' danger'}">${action.title}…</summary>
