@@ -21,7 +21,7 @@ export interface Effects {
   readonly invoices: readonly ChangedInvoice[]
   readonly onAccount: readonly { currency: string; before: number; after: number }[]
   readonly messagesCancelled: number
-  /** Messages that are being sent and cannot be stopped. */
+  /** The number of messages that are being sent and cannot be stopped. */
   readonly messagesInFlight: number
 }
 
