@@ -105,7 +105,7 @@ function exitWithError(reason: string): never {
   process.exit(2)
 }
 
-/** Returns the host for URLs on this machine. */
+/** Returns the host for the URL at which programs on this machine reach the process. */
 function hostOf(name: 'BACKEND' | 'GATEWAY'): string {
   const host = listenHost(`${name}_HOST`)
   if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
@@ -118,8 +118,8 @@ function listenHost(setting: string): string {
 }
 
 /**
- * If the public port is 0, a free one is chosen here, because the backend starts before the gateway and needs the
- * public address for its pages.
+ * Resolves with the ports of both processes. Exits if a port is invalid or in use. If `GATEWAY_PORT` is 0, chooses a
+ * free port, because the backend starts before the gateway, and needs the gateway's address for its pages.
  */
 async function choosePorts() {
   const ports = { ...PORTS }

@@ -1,6 +1,6 @@
 /**
- * Helpers for combining waiting reads that have the same SQL text into one statement. Of reads with equal parameters,
- * the database runs only one.
+ * Helps to combine reads into one statement, if they wait at the same time and have the same SQL text. Reads with equal
+ * parameters are run only once.
  */
 
 type Parameters = readonly unknown[]
@@ -48,7 +48,8 @@ export function countCombinable(
  * the columns would take ten times as long, and longer than parsing the JSON.
  *
  * `expressionOf` returns the JavaScript expression for a column's value. The expression may use the parameters of the
- * compiled function: `values` (the values of one row or of all rows) and `index` (the index of the row).
+ * compiled function: `values` (the values of one row or of all rows) and `index` (the index of the row). Data never
+ * becomes part of the compiled text, which contains only the names of columns and these expressions.
  */
 export function compileRow<Values>(
   columns: readonly string[],

@@ -1,8 +1,8 @@
 /**
  * Recomputes the derived data of changed debtors: balances, standings (the values by which directory.ts sorts and
  * filters), search terms, and the account's totals by due date. Database triggers log which debtors changed (migration
- * 0021), and a worker processes this log every few seconds. Before a page shows totals, its request processes a batch
- * of the account's entries, so that the totals usually include the user's last change.
+ * 0021), and a worker processes this log every few seconds. Before a page shows totals, the request for the page
+ * processes a batch of the account's logged changes, so that the totals usually include the user's last change.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
@@ -67,8 +67,8 @@ export async function updateAllTotals(database: Database): Promise<void> {
 }
 
 /**
- * Logs debtors whose search terms were computed by a backend of an older version (see migration 0045), so that this
- * version computes them again.
+ * Logs a change of each debtor whose search terms were computed by a backend of an older version (see migration 0045),
+ * so that this version computes these terms again.
  */
 async function logDebtorsWithUnfoldedTerms(database: Database): Promise<void> {
   const rows = await selectDebtorsWithUnfoldedTerms(database.read).execute()
@@ -149,7 +149,7 @@ async function takeChangedDebtors(
   return debtorIds
 }
 
-/** The stored sums are not used, so that an error in them does not persist. */
+/** Sums the invoices themselves, instead of updating the stored sums, in which an error would persist. */
 async function sumInvoices(tx: Transaction, debtorIds: readonly string[]): Promise<DebtorDueRow[]> {
   const rows = await tx
     .selectFrom('debtors')
@@ -218,7 +218,7 @@ async function addToTotals(tx: Transaction, changes: readonly TotalChange[]): Pr
     .execute()
 }
 
-/** Replaces the debtors' sums by due date, and the balances and standings. */
+/** Writes the debtors' sums for each due date, their balances and their standings, instead of the previous ones. */
 async function replaceDues(
   tx: Transaction,
   debtorIds: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * Stores the suppressed addresses of an account, to which no reminder is sent. A suppression is stored by address, so
+ * Stores the suppressed addresses of an account. No reminder is sent to them. A suppression is stored by address, so
  * that it applies to all debtors with this address, including debtors that are created later. The resulting
  * `contactability_email` is also stored in each debtor.
  */

@@ -22,8 +22,8 @@ export interface SyntaxFault {
 }
 
 /**
- * The maximum length of a row, in characters. In the cell that it is reading, the parser counts bytes instead. Without
- * this limit, an unclosed quote could make the rest of the file one cell.
+ * The maximum length of a row. The parser counts the characters of cells that it has read, and the bytes of the cell
+ * that it is reading. Without this limit, an unclosed quote could make the rest of the file one cell.
  */
 const RECORD_LENGTH_MAX = 65_536
 /** How many characters `readHeaders` reads: the headers, and blank rows before them. */

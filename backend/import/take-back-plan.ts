@@ -297,8 +297,8 @@ async function planCustomers(
 }
 
 /**
- * Returns the customers that have messages with a status in `IRREVERSIBLE`, or invoices or payments that are not taken
- * back. Void invoices and reversed payments do not count.
+ * Returns the ids of the customers that keep at least one of these records: a message with a status in `IRREVERSIBLE`,
+ * an invoice that is not void, or a payment that is not reversed. Records in `takenBackIds` are not kept.
  */
 async function findCustomersInUse(
   reader: Reader,

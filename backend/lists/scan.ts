@@ -1,7 +1,7 @@
 /**
- * Makes pages of lists in Settings whose filters no index serves. A scan reads up to `SCAN_MAX` rows in the list's
- * order, and the page consists of the first rows that match. If the scan ends before it finds a row of the next page,
- * the next page begins after the last row that was read.
+ * Makes pages of lists in Settings. If no index serves the filters of a list, a scan reads up to `SCAN_MAX` rows in the
+ * list's order, and the page consists of the first rows that match. If the scan ends before it finds a row of the next
+ * page, the next page begins after the last row that was read.
  */
 
 /** The maximum number of rows that one scan reads. Reading them takes some milliseconds. */
@@ -16,8 +16,8 @@ export interface ScannedPage<Row> {
 }
 
 /**
- * Makes a page of up to `limit` rows from the rows of a query whose limit was `scanMax`. Without `matches`, all rows
- * match, and `scanMax` is `limit + 1`: the additional row shows that there is a next page.
+ * Makes a page of up to `limit` rows from `scanned`, the rows of a query that read at most `scanMax` rows. Without
+ * `matches`, all rows match, and `scanMax` must be `limit + 1`: the additional row shows that there is a next page.
  */
 export function pageOfScan<Row extends { readonly id: string }>(
   scanned: readonly Row[],

@@ -33,7 +33,7 @@ export function coverInvoices(
   return covered
 }
 
-/** The order in which money is applied. */
+/** Compares two invoices by the order in which money on account covers them. */
 export function byDueDate(
   a: Pick<InvoiceRow, 'id' | 'due_date'>,
   b: Pick<InvoiceRow, 'id' | 'due_date'>,

@@ -68,7 +68,8 @@ export async function allocatePayment(
   await addAllocations(tx, payment, shares)
   const changed = await changeUnapplied(tx, payment, -sum, before, actionContext.now)
   const cancelledMessageIds = stopped.flatMap((each) => each.cancelledIds)
-  // No reminder can be due about these invoices, for the same reasons as in `recordPayment`.
+  // No reminder can be due about these invoices: each is now paid in full, or its reminders are blocked, either by the
+  // partial payment or by an earlier reason, such as a dispute.
   const excludedInvoiceIds = invoices.map((invoice) => invoice.id)
   await replanInvoices(tx, debtor, { cancelledMessageIds, excludedInvoiceIds }, actionContext.now)
   return { ...changed, effects: effectsOf(invoices, stopped) }

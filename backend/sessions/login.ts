@@ -132,7 +132,7 @@ export async function startFullSession(
 export interface SecondStep extends LoginBrowser {
   /** The token of the pending session, which ends when the login is complete. */
   readonly token: string | undefined
-  /** A code of the app, or a recovery code. */
+  /** A code of the authenticator app, or a recovery code. */
   readonly code: string
 }
 

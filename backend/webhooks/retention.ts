@@ -38,7 +38,7 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
 /**
  * A disabled endpoint can still have deliveries that wait, for one of three reasons. When it was disabled, there were
  * too many to mark all of them as failed; a transaction on PostgreSQL was recording an event; or a worker was sending a
- * delivery and was killed later. Deliveries of the last kind are not `pending`, but their leases have expired: while a
+ * delivery and was killed later. In the third case, the delivery is not `pending`, but its lease has expired: while a
  * delivery is being sent, `run_at` is the end of its lease.
  */
 async function findStranded(read: Reader, now: Date): Promise<readonly RowKey[]> {

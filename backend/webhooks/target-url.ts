@@ -4,7 +4,10 @@
  */
 import { isIP } from 'node:net'
 
-/** With `allow`, which is for development, endpoints may be on this machine, even without HTTPS, or on its network. */
+/**
+ * With `refuse`, an endpoint must have HTTPS and a public host name. With `allow`, which is for development, every host
+ * and port is accepted with HTTPS, and a loopback host also without HTTPS.
+ */
 export type PrivateTargets = 'refuse' | 'allow'
 
 const LENGTH_MAX = 2048

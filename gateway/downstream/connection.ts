@@ -97,8 +97,8 @@ export class Connection implements CallConnection, BudgetedConnection {
    */
   #hasRequestBegun = false
   /**
-   * `performance.now()` by which the next head must have arrived. Then, an idle connection is closed, and a closing
-   * connection is destroyed.
+   * The time (`performance.now()`) by which the next head must have arrived. After this time, an incomplete head is
+   * rejected, an idle connection is closed, and a closing connection is destroyed.
    */
   #deadline: number
   #halfClosedDeadline = Number.POSITIVE_INFINITY
@@ -267,7 +267,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     this.#body.end()
     this.#writer.end()
     if (closes || this.#isReadAheadDropped) this.#closeSoon()
-    // Further requests of a client that has disconnected are ignored.
+    // After the connection has begun to close, further requests are ignored.
     if (this.#isClosing || !this.isOpen) return void this.#updateMemory()
     const now = performance.now()
     this.#requestBegunAt = now
@@ -332,9 +332,9 @@ export class Connection implements CallConnection, BudgetedConnection {
       if (this.#requests.isEmpty) this.#closeSoon()
       else this.#reject(malformed())
     } else {
-      const isIdle = !this.#isFresh && this.#requests.isEmpty
+      const isKeptAlive = !this.#isFresh && this.#requests.isEmpty
       const from = this.#isFresh ? this.#openedAt : this.#requestBegunAt
-      this.#deadline = from + (isIdle ? KEEP_ALIVE_MS : this.#headTimeoutMs)
+      this.#deadline = from + (isKeptAlive ? KEEP_ALIVE_MS : this.#headTimeoutMs)
       if (!this.#updateMemory()) this.evict()
       else if (this.#socket.isPaused()) this.#socket.resume()
     }

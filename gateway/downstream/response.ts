@@ -61,14 +61,14 @@ export function problemHeaders({ status, headers }: Problem): string[] {
 interface RenderedProblem {
   readonly problem: Problem
   readonly headers: readonly string[]
-  /** The document up to the request id, and after it. */
+  /** The part of the document before the request id; `afterId` is the part after the request id. */
   readonly beforeId: string
   readonly afterId: string
 }
 
 /**
- * The renderer caches what it has rendered of the last `Problem` object: under overload, most calls are rejected with
- * the same object.
+ * Returns a function that renders a problem. The function caches the headers and the document of the last `Problem`
+ * object, without the request id: under overload, most calls are rejected with the same object.
  */
 export function createProblemRenderer(
   baseUrl: string,
@@ -151,8 +151,8 @@ function headersOf(fault: Http1Fault, allow: string): Readonly<Record<string, st
 }
 
 /**
- * Converts an error into a problem. An unexpected error becomes a 500 that does not describe it. `allow` lists the
- * methods of the path; it is empty if there is nothing at the path.
+ * Converts an error into a problem. An unexpected error becomes a 500 that does not describe the error. `allow` lists
+ * the methods of the path; it is empty if there is nothing at the path.
  */
 export function asProblem(error: unknown, allow = ''): Problem {
   if (error instanceof Problem) return error

@@ -132,7 +132,7 @@ class ChunkedDecoder implements BodyDecoder {
     if (this.#state === 'trailer' && line.length > TRAILER_BYTES_MAX) throw headersTooLarge()
     if (line.length > CHUNK_LINE_BYTES_MAX) throw malformed()
     this.#buffer.compact()
-    // The caller may reuse the memory of the packet.
+    // The line may still be in the memory of `bytes`, which the caller of `decode` may reuse.
     this.#buffer.detach()
   }
 }

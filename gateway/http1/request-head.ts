@@ -59,8 +59,8 @@ export interface RequestHead {
   /** Undefined if the request has no body. */
   readonly framing: BodyFraming | undefined
   /**
-   * Headers by lower-case name, without those with `_` in their name, and without those that `Connection` lists, except
-   * the headers in `END_TO_END`.
+   * Headers by lower-case name. Headers with `_` in their name are absent. Headers that `Connection` lists are absent
+   * too, unless they are in `END_TO_END`.
    */
   readonly headers: ReadonlyMap<string, string>
   /** Whether the client waits for `100 Continue` before it sends the body. */
@@ -117,7 +117,7 @@ export function clientRequestId(fields: readonly string[]): string | undefined {
 
 function checkSize(target: string, fields: readonly string[]): void {
   if (target.length > TARGET_BYTES_MAX) throw targetTooLong()
-  // The additional byte for each name and each value stands for the colon and the line end, without being exact.
+  // One byte is added for each name and each value. This is roughly the size of the colons and the line ends.
   let bytes = fields.length
   for (const nameOrValue of fields) bytes += nameOrValue.length
   if (fields.length / 2 > HEADERS_MAX || bytes > HEADER_BYTES_MAX) throw headersTooLarge()
@@ -181,8 +181,9 @@ function readFraming(
 }
 
 /**
- * Java's HTTP client offers an upgrade to `h2c` in its first request. RFC 9110, section 7.8 allows a server to ignore
- * the offer: the client sends HTTP/2 frames only after a 101, which the gateway never sends.
+ * Ignores the offer of an upgrade to `h2c`, which Java's HTTP client makes in its first request; rejects all others.
+ * RFC 9110, section 7.8 allows a server to ignore an offer: the client sends HTTP/2 frames only after a 101, which the
+ * gateway never sends.
  */
 function checkUpgrade(headers: ReadonlyMap<string, string>): void {
   const upgrade = headers.get('upgrade')

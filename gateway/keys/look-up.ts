@@ -27,8 +27,8 @@ export interface KnownKey {
 }
 
 /**
- * The reason why a key cannot be used. All reasons are final: a revoked or expired key never becomes valid again, and a
- * key that does not exist is never issued later, because the secrets of new keys are random.
+ * The verdict on a key that cannot be used. Verdicts are final: a revoked or expired key never becomes valid again, and
+ * a key that does not exist is never issued later, because the secrets of new keys are random.
  */
 export type KeyVerdict = 'unknown' | 'revoked' | 'expired'
 

@@ -1,5 +1,5 @@
 /**
- * The queue of the single writer, in which the accounts take turns. Jobs that wait at the same time are committed
+ * Queues jobs for the single writer. The accounts take turns. Jobs that wait at the same time are committed
  * together as a group, so that they share the cost of a write to disk. Consecutive short jobs of different debtors run
  * at the same time (writer.ts), all other jobs one after another.
  *
@@ -261,8 +261,8 @@ export class WriteQueue {
     for (const [key, ofAccount] of Map.groupBy(outcomes, ({ job }) => keyOf(job.accountId))) {
       const mean = ofAccount.reduce((sum, { ms }) => sum + ms, 0) / ofAccount.length
       // Jobs that run at the same time share the time, so a slow job among many looks fast. The expected time therefore
-      // has a lower limit, with which at most twice as many jobs will run together next time as now. The limit is never
-      // above `JOB_MS_INITIAL` or the previous expected time.
+      // has a lower limit, so that the next jobs that run together are at most twice as many as these. The limit is
+      // never above `JOB_MS_INITIAL` or the previous expected time.
       const previous = this.#jobMs.get(key) ?? JOB_MS_INITIAL
       const min = Math.min(JOB_MS_INITIAL, previous, SLOW_MS / (2 * outcomes.length))
       this.#jobMs.set(key, Math.max(mean, min))

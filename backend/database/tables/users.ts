@@ -7,7 +7,7 @@ export interface UserRow {
   status: 'active' | 'deactivated'
   /** argon2id in PHC string format. */
   password_hash: string
-  /** The encrypted secret of the authenticator app, which is in use if `totp_enabled_at` is set. */
+  /** The encrypted secret of the authenticator app. It is in use only if `totp_enabled_at` is set. */
   totp_secret: string | null
   totp_enabled_at: string | null
   /** The time step of the last accepted code. Codes of this step and of earlier steps are rejected. */
@@ -116,8 +116,8 @@ export interface PasswordResetRow {
 export interface LoginGuessesRow {
   /**
    * The purpose and the SHA-256 of the subject of the guess, e.g. `email:…` for logins with an e-mail address, or
-   * `second_factor:…` for codes of a user. In a row that counts by IP address or network, `address:` and this address
-   * or network.
+   * `second_factor:…` for codes of a user. If the row counts by IP address or network, the subject is `address:` and
+   * this address or network.
    */
   subject: string
   guesses: number

@@ -14,8 +14,8 @@ export interface WebhookEndpointRow {
   /** `gone`: the endpoint responded with 410, or was deleted; `failing`: every attempt failed for five days. */
   disabled_reason: 'gone' | 'failing' | null
   /**
-   * The time of the first failed attempt since the last success, or since an Admin paused or resumed the endpoint or
-   * changed its URL; null: no attempt has failed since then.
+   * The time of the first failed attempt; null if there is none. Earlier failures do not count after a successful
+   * attempt, or after an Admin has paused or resumed the endpoint or changed its URL.
    */
   failing_since: string | null
   /** Only test events are sent before this time, because the endpoint responded with 429, 502, 503 or 504. */

@@ -1,4 +1,4 @@
-/** A sample reminder has any stage and language, and is shown in previews and test mails. */
+/** Creates sample reminders, which previews and test mails show, for any stage and language. */
 import { type SqlBool, sql } from 'kysely'
 import { findLogoProperties } from '../../accounts/logo.ts'
 import { readPaymentDetails } from '../../accounts/payment-details.ts'

@@ -1,5 +1,5 @@
 /**
- * Decides which messages to plan for a debtor now, and which chasing fields its invoices show. `planDebtor` is a pure
+ * Decides which messages to plan for a debtor now, and which chasing state its invoices show. `planDebtor` is a pure
  * function of the debtor's data and the time. It may run at any time, and never plans a message twice.
  *
  * - The ladder defines how many days after the due date each stage is due; the number for the courtesy is negative. A
@@ -38,7 +38,7 @@ export interface DebtorToPlan {
   readonly refusal: Refusal | undefined
   /** The date on which a reminder was last sent, or may have been sent, in the debtor's time zone; null if never. */
   readonly lastSentOn: string | null
-  /** Whether a reminder is waiting that will be sent without another decision by a person. */
+  /** Whether a reminder to the debtor is being sent, or waits to be sent and needs no decision by a person. */
   readonly hasScheduledMessage: boolean
   readonly invoices: readonly InvoiceToPlan[]
 }
@@ -176,7 +176,10 @@ function nextStepOf(invoice: InvoiceToPlan, debtor: DebtorToPlan, now: Date): Ne
   }
 }
 
-/** When the next stage is due, it is logged once as suppressed. Afterwards, the invoice shows no next action. */
+/**
+ * Returns the next step of an invoice that money on account covers. When the invoice's next stage is due, the stage is
+ * logged once as suppressed. Afterwards, the invoice shows no time of its next action.
+ */
 function nextStepIfCovered(
   invoice: InvoiceToPlan,
   next: NextMessage | undefined,

@@ -22,8 +22,9 @@ const RETRY_AFTER_HOURS = [0.5, 11.5, 36]
 
 /**
  * After a permanent rejection, or a transient rejection of the last retry, the message becomes `bounced` and its
- * address is suppressed. After any other transient rejection, the message becomes `queued` and is retried. An obsolete
- * message becomes `bounced` instead, but its address is not suppressed. `detail` is null if the debtor was erased.
+ * address is suppressed. After any other transient rejection, the message becomes `queued` and is retried. If such a
+ * message is obsolete, it becomes `bounced` instead, and its address is not suppressed. `detail` is null if the debtor
+ * was erased.
  */
 export async function bounceMessage(
   tx: Transaction,
@@ -45,7 +46,7 @@ export async function bounceMessage(
   await setNextRun(tx, message.id, null)
   await changeMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
   const { account_id: accountId, id: messageId, recipient: address } = message
-  // A message that has a retry left is obsolete here. Its address may be valid, so it is not suppressed.
+  // A message that has a retry left is obsolete here. Its address may be valid, and is not suppressed.
   if (retryAfterHours !== undefined) await replanDebtor(tx, accountId, message.debtor_id, now)
   else if (address !== null) {
     const suppression = { accountId, address, reason: 'bounced', detail, messageId } as const

@@ -188,8 +188,8 @@ function parsePayment(loaded: LoadedDebtor, fields: Fields): NewPayment {
 }
 
 /**
- * Without `put_to`, which only scripts can omit, `on_account` leaves the allocation to the account's setting
- * `apply_credit` (see `keepsRestOnAccount`).
+ * Only scripts can omit `put_to`. If they send allocations, the mode is `chosen`. Otherwise, it is `on_account`, and
+ * the account's setting `apply_credit` decides about the allocation (see `keepsRestOnAccount`).
  */
 function allocationModeOf(fields: Fields): AllocationMode {
   const text = fields.text('put_to')

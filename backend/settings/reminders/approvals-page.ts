@@ -111,10 +111,14 @@ export interface ApprovalView {
   readonly history: readonly MessageTransitionRow[]
   readonly sender: { readonly name: string; readonly replyTo: string | null }
   readonly language: Language
-  /** Currencies without payment details in which an invoice of the reminder has no payment link of its own. */
+  /**
+   * Currencies for which the account has no payment details, but needs them: an invoice of the reminder in this
+   * currency has no payment link.
+   */
   readonly currenciesWithoutPaymentDetails: readonly string[]
   /**
-   * The newest other messages to and from the same customer; at least one more than the page shows if there are more.
+   * The newest other messages to and from the same customer. If there are more than `OTHER_MESSAGES_MAX`, this list
+   * also has more, so that the page links to all of them.
    */
   readonly otherMessages: readonly MessageRow[]
 }
@@ -134,7 +138,7 @@ const REJECT: PageAction = {
   isDangerous: true,
 }
 
-/** `rejectedAction` is the approval or rejection that could not be recorded, e.g. because its reason is missing. */
+/** `rejectedAction` is a decision of an Admin that could not be recorded, e.g. because the reason is missing. */
 export function renderApproval(
   frame: Frame,
   view: ApprovalView,

@@ -105,7 +105,7 @@ export function publicRoute(page: PublicPage, deps: SettingsDeps): ServerRoute {
   return route(page, deps, async (request, now) => {
     const session = await sessionOf(request, deps, now)
     const given = deps.cookies.login.read(request.raw.req.headers.cookie)
-    // The format of `createToken`.
+    // `createToken` returns texts in this format.
     const secret = given !== undefined && /^[\w-]{43}$/.test(given) ? given : createToken()
     const fields = await fieldsOf(request, page)
     if (page.method !== 'GET' && !fields.isJson) {
