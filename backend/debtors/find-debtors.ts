@@ -30,8 +30,8 @@ export async function findDebtorsByWords(
   const unfolded = unfoldedWordsOf(text)
   const found = await findByTerms(reader, accountId, words, limit)
   if (words.join(' ') === unfolded.join(' ')) return found
-  // During an upgrade, a backend of an older version may store terms that are not folded (`straße` instead of
-  // `strasse`). They remain until the worker of this version has computed them again.
+  // During an upgrade or after a rollback, a backend of an older version may store terms that are not folded (`straße`
+  // instead of `strasse`). They remain until the worker of this version has computed them again.
   const others = await findByTerms(reader, accountId, unfolded, limit)
   const ids = [...new Set([...found.ids, ...others.ids])]
   const isTruncated = found.isTruncated || others.isTruncated || ids.length > limit
