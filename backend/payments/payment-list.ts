@@ -60,7 +60,8 @@ export async function listPayments(
 }
 
 /**
- * Returns the filter `created_since`: that of the list, or the time that `received_since` implies, whichever is later.
+ * If the list has the filter `received_since`, returns the filter `created_since`: the time that `received_since`
+ * implies or, if it is later, the list's own `created_since`.
  *
  * Without the implied time, a list that begins with the oldest payments would scan all payments that were received
  * before `received_since`. A payment is created at most two days before `received_on`, which can be tomorrow at most,

@@ -113,7 +113,7 @@ export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
 
 class Deliverer {
   readonly #deps: DeliveryWorkerDeps
-  /** Starts another round, because there is capacity again, or an attempt is due at a new time. */
+  /** Starts another round. Called when there is capacity again, or when an attempt may be due at a new time. */
   readonly #wakeWorker: () => void
   /** The deliveries whose requests are in progress. */
   readonly #sending = new Set<ClaimedDelivery>()
@@ -197,9 +197,9 @@ class Deliverer {
     let free = capacity
     for (const { id, accountId, isFailing } of endpoints) {
       const freeOfEndpoint = (isFailing ? 1 : PER_ENDPOINT_MAX) - (sendingByEndpoint.get(id) ?? 0)
-      // When these attempts have started, the account has at most as many attempts in progress as there is capacity
-      // left. For an account without attempts in progress, the half of the free capacity is rounded up, so that it can
-      // make an attempt even if there is capacity for only one.
+      // The attempts of the account, including those that start now, must not exceed the capacity that then remains
+      // free. For an account without attempts in progress, half of the free capacity is rounded up, so that the account
+      // can make an attempt even if there is capacity for only one.
       const used = sendingByAccount.get(accountId) ?? 0
       const freeOfAccount = used === 0 ? Math.ceil(free / 2) : Math.floor((free - used) / 2)
       const limit = Math.min(freeOfEndpoint, share, freeOfAccount)

@@ -47,7 +47,7 @@ const LISTENING_SOCKETS = 16
  * call. If only part of a request has arrived by then, the rest has another `DRAIN_GRACE_MS` to arrive.
  */
 const DRAIN_GRACE_MS = 3_000
-const CHECK_INTERVAL_MS = 250
+const DEADLINE_CHECK_INTERVAL_MS = 250
 /** Half of the default of `DRAIN_TIMEOUT_MS`, since a drain waits for handshakes. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
 /**
@@ -123,7 +123,7 @@ export class Listener {
     this.#deadlineTimer = setInterval(() => {
       const now = performance.now()
       for (const connection of this.#connections) connection.checkDeadlines(now)
-    }, CHECK_INTERVAL_MS)
+    }, DEADLINE_CHECK_INTERVAL_MS)
   }
 
   /** Resolves with the port. */

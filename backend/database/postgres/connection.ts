@@ -18,10 +18,10 @@ export async function query<R>(
   return WRITE_COMMANDS.has(command) ? { numAffectedRows: BigInt(rowCount ?? 0), rows } : { rows }
 }
 
-/** The commands of writes in the server's results. */
+/** The commands that the server reports in the results of writes. */
 const WRITE_COMMANDS = new Set(['INSERT', 'UPDATE', 'DELETE'])
 
-/** The kinds of writes in Kysely's statements. */
+/** The kinds of the nodes by which Kysely represents writes. */
 const WRITE_NODES = new Set(['InsertQueryNode', 'UpdateQueryNode', 'DeleteQueryNode'])
 
 const BEGIN = CompiledQuery.raw('begin isolation level read committed')

@@ -78,8 +78,8 @@ export async function runSendCheck(
   const waiting = await recordHandOverIfInterrupted(tx, locked, now)
   if (waiting === undefined) return undefined
   const situation = await situationOf(tx, waiting, now)
-  // In a demo account, users can approve messages, to try out approvals. The safety rail `demo` blocks a message only
-  // after its approval.
+  // Users can also approve messages about sample data, to try out approvals. The safety rail `demo` blocks such a
+  // message only after its approval.
   const awaitsApproval = waiting.message.status === 'awaiting_approval'
   const refusal = (awaitsApproval ? findRefusalIgnoringDemo : findRefusal)(situation)
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)

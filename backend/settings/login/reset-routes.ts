@@ -29,7 +29,7 @@ export const resetPages: readonly PublicPage[] = [
     method: 'GET',
     path: REQUEST_PATH,
     handle: async (_request, { resetCodes, noticeRouteOf }) => ({
-      // During a rehearsal (`REHEARSAL`), every address has the route `waiting`, even an empty one.
+      // During a rehearsal (the setting `REHEARSAL`), no mail is sent: `noticeRouteOf` always returns `waiting`.
       page: (frame) =>
         resetCodes === undefined || noticeRouteOf?.('') === 'waiting'
           ? renderNoMail(frame)
