@@ -83,7 +83,7 @@ async function writeSampleMessage(
     .execute()
   if (status === 'delivered') await markReminded(tx, invoice, row)
   if (status === 'bounced') await suppressRecipient(tx, row, now)
-  // After a suppressed or bounced message, the same stage is planned again, so the stage is not recorded as taken.
+  // After a suppressed or bounced message, the same stage is planned again, so `taken_stages` must not contain it.
   if (status !== 'delivered' && status !== 'awaiting_approval') return
   await tx
     .insertInto('taken_stages')

@@ -70,12 +70,12 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
  * principal for up to a minute.
  */
 function createVerifier(secrets: readonly string[]) {
-  const signed = new LRUCache<string, SignedPrincipal>({ max: PRINCIPALS_MAX })
+  const cache = new LRUCache<string, SignedPrincipal>({ max: PRINCIPALS_MAX })
   return (text: string, now: number): Principal | PrincipalRejection => {
-    const known = signed.get(text)
-    const found = known ?? verifyPrincipal(text, secrets)
+    const cached = cache.get(text)
+    const found = cached ?? verifyPrincipal(text, secrets)
     if (found === undefined) return 'principal_invalid'
-    if (known === undefined) signed.set(text, found)
+    if (cached === undefined) cache.set(text, found)
     return now > found.expiresAt ? 'principal_expired' : found.principal
   }
 }

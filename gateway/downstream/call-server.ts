@@ -30,6 +30,7 @@ const CLIENT_GONE = 499
 export interface CallServerOptions {
   readonly baseUrl: string
   readonly log: Logger
+  /** Whether each call's record contains the timings of its steps, which tracing needs. */
   readonly recordsSteps: boolean
   /** Returns the value of `Allow`; undefined if there is nothing at the path. */
   allowedMethods(path: string): string | undefined

@@ -52,6 +52,7 @@ export interface Forwarder {
   readonly failures: ReadonlyMap<string, ReadonlyMap<FailureKind, number>>
   readonly retries: number
   readonly waitingCalls: number
+  /** The number of calls that were rejected because of overload. */
   readonly shedCalls: number
 }
 

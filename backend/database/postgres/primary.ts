@@ -150,7 +150,7 @@ export class Primary {
     if (url !== this.#url) stream.destroy()
   }
 
-  /** Closes every connection, so that new ones are opened. Called when the server has rejected a write. */
+  /** Closes every connection, so that new ones are opened. Called when a server has become read-only. */
   reconnect(): void {
     this.#endConnections(() => true)
   }

@@ -49,8 +49,8 @@ export async function runPlanning(
   signal?: AbortSignal,
 ): Promise<PlannedCounts> {
   const now = deps.clock()
-  // The second function schedules planning of the debtors of accounts that the first one found unblocked, and of
-  // accounts whose chasing settings or time zone have changed.
+  // After these calls, debtors are due for planning if their account was unblocked since the last run, or if its
+  // chasing settings or time zone have changed.
   await recordAccountBlocks(deps.database, now, scope.accountId)
   await scheduleDebtorsOfChangedAccounts(deps.database, now, signal)
   let planned: PlannedCounts = { debtors: 0, messages: 0 }

@@ -208,7 +208,7 @@ export const dateWords = calendarDateFormat('en-GB', { dateStyle: 'medium' })
 /** Renders the end of a pause. With null, the pause has no planned end. */
 export function renderUntil(until: string | null, timezone: string): Html {
   return until === null
-    ? html`until someone resumes`
+    ? html`until someone resumes reminders`
     : html`until <time datetime="${until}">${exactTime(until, timezone)}</time>`
 }
 
