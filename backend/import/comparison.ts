@@ -25,7 +25,9 @@ export interface Difference {
   /** E.g. `invoice 0000611365` or `payment settlement:0000611365`. */
   readonly record: string
   readonly field: string
+  /** The value of the field in the file. */
   readonly file: string
+  /** The value of the field in the service's record. */
   readonly service: string
 }
 
@@ -117,8 +119,8 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
 export function invoiceFinder(
   records: readonly InvoiceRecord[],
 ): (invoice: LedgerInvoice) => InvoiceRecord | undefined {
-  // Taking back an import voids its invoices. They must not be found by their ids, so that the file can be imported
-  // again.
+  // Taking back an import voids its invoices and frees their external ids and numbers. They must not be found by
+  // their ids either, so that the file can be imported again.
   const ids = new Map(
     records.filter(({ status }) => status !== 'void').map((record) => [record.id, record]),
   )

@@ -142,7 +142,10 @@ function blockedAfter(guesses: number, now: Date, windowEndsAt: string): string 
   return until < windowEndsAt ? until : windowEndsAt
 }
 
-/** Subjects are hashed, because a user may have typed the password into the field for the e-mail address. */
+/**
+ * Returns the subjects of the rows in which a guess is counted. The subject of the guess is hashed, because a user may
+ * have typed the password into the field for the e-mail address.
+ */
 function subjectsOf({ purpose, subject, address }: Guess): string[] {
   const hash = createHash('sha256').update(normalizeEmail(subject)).digest('base64url')
   const bySubject = `${purpose}:${hash}`

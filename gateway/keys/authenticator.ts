@@ -57,7 +57,9 @@ export interface AuthenticatorCounts {
   readonly hits: number
   readonly misses: number
   readonly negativeHits: number
+  /** The number of cached keys. */
   readonly known: number
+  /** The number of keys in the negative cache. */
   readonly negativeEntries: number
   readonly lookUps: Readonly<Record<LookUpOutcome, number>>
   /** Look-ups in progress, except queued ones; includes keys that wait for the next background request. */

@@ -56,7 +56,7 @@ export interface ProcessOptions<S extends Schema> {
   /** Printed by `--help`, before the settings. */
   readonly description: string
   readonly schema: S
-  /** See `ReadOptions` in settings.ts. */
+  /** For `prefix` and `foreign`, see `ReadOptions` in settings.ts. */
   readonly prefix: string
   readonly foreign?: readonly string[]
   /** Settings that SIGHUP applies while the process runs. */

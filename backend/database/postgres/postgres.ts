@@ -250,11 +250,13 @@ class PostgresDatabase implements OpenDatabase {
     work: Work<T>,
     accountId: string | undefined,
     deadline: number,
-    first?: Writer,
+    firstWriter?: Writer,
   ): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       const writer =
-        attempt === 1 && first !== undefined ? first : await this.#connect(accountId, deadline)
+        attempt === 1 && firstWriter !== undefined
+          ? firstWriter
+          : await this.#connect(accountId, deadline)
       const outcome = await this.#attempt(work, writer)
       if ('value' in outcome) {
         this.#fault = undefined

@@ -50,8 +50,8 @@ export function needsApproval(stage: LadderStage): boolean {
 }
 
 /**
- * Reads a ladder that was checked before it was stored. If the ladder lacks a stage, `DEFAULT_LADDER` applies to that
- * stage.
+ * Reads a ladder that was checked before it was stored; returns undefined if none is stored. If the ladder lacks a
+ * stage, `DEFAULT_LADDER` applies to that stage.
  */
 export function readLadder(text: string | null): Ladder | undefined {
   if (text === null) return undefined
