@@ -16,7 +16,7 @@ export interface KeyListQuery {
 }
 
 /**
- * Returns active keys first, then the others; both in the order of issue. Throws `invalid_cursor` if the
+ * Lists active keys first, then all others; within each group, the oldest key is first. Throws `invalid_cursor` if the
  * account has no key with the id `after`.
  */
 export async function listKeyPage(
@@ -42,7 +42,10 @@ export async function listKeyPage(
     .execute()
 }
 
-/** Returns the SQL for `isExpired` in `key-status.ts`. */
+/**
+ * Returns the condition of `isExpired` (`key-status.ts`) in SQL. `expires_at` is the time at which the key is to
+ * expire; `expired_at` is set once a backend has recorded the expiry.
+ */
 function isExpiredAt(now: Date) {
   return sql<SqlBool>`(expired_at is not null or coalesce(expires_at <= ${now.toISOString()}, false))`
 }

@@ -22,7 +22,7 @@ export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments allocate',
     summary:
-      'Allocate the part of a payment that is still on account. The invoices must have the same customer and currency, and be open, partially paid or written off.',
+      'Allocate the part of a payment that is still on account. The invoices must have the customer and the currency of the payment, and be open, partially paid or written off.',
     arguments: ['ID'],
     options: {
       to: {

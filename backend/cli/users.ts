@@ -89,8 +89,8 @@ interface PasswordSource {
 function passwordFrom(source: PasswordSource, context: Context): string | Promise<string> {
   const { password, 'password-stdin': readsStdin } = source
   if (password === undefined) {
-    // Without this check, a script that passes no password would wait for input forever.
     if (readsStdin || context.stdin().isTTY) return readPassword(context)
+    // Without this error, a script that passes no password would wait for input forever.
     throw new UsageError(
       'Without a terminal, the command cannot request the password: use --password-stdin',
     )

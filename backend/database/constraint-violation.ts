@@ -1,7 +1,7 @@
 /**
- * A statement violated a constraint of the schema. If the caller catches the error, the transaction continues without
- * the statement. A violation by a prepared statement (prepared.ts), however, ends the transaction. Domain code converts
- * the violations that it expects into a `Problem`.
+ * A statement violated a constraint of the schema. If the caller catches the error, the transaction continues as if the
+ * statement had not run. This does not apply to prepared statements (prepared.ts) on PostgreSQL: their violations abort
+ * the transaction. Domain code converts the violations that it expects into a `Problem`.
  */
 export class ConstraintViolation extends Error {
   readonly kind: 'unique' | 'foreign_key' | 'check'

@@ -59,6 +59,6 @@ export type Reader = Pick<
 
 /**
  * The parameter of domain functions that write. Their callers open the transaction (`Database.transaction`). Code
- * inside a transaction must not wait for the network or a timer.
+ * inside a transaction must wait for nothing but the database.
  */
 export type Transaction = Omit<Kysely<Tables>, 'transaction' | 'startTransaction' | 'destroy'>

@@ -3,7 +3,7 @@ import { continueTrace } from '../../shared/process/trace.ts'
 import type { Span, Tracing } from '../../shared/process/tracing.ts'
 import { requestIdOf } from './problem-responses.ts'
 
-/** Routes outside the API, by the first segment of their path. */
+/** The first path segments of all routes outside the API. */
 const AREAS = new Set(['docs', 'internal', 'mail', 'settings'])
 /** nginx's status for a client that closed the connection before the response. Here, the client is the gateway. */
 const CLIENT_GONE = 499
@@ -17,7 +17,9 @@ export interface RequestsOptions {
   readonly tracing: Tracing | undefined
 }
 
-/** Must be registered before all other extensions, so that the measured time includes their work. */
+/**
+ * Call this before any other extension is registered, so that the measured time includes the work of all extensions.
+ */
 export function observeRequests(server: Server, { metrics, tracing }: RequestsOptions): void {
   // hapi's own times are whole milliseconds.
   const arrivals = new WeakMap<Request, number>()

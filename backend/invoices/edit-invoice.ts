@@ -1,6 +1,6 @@
 /**
- * Corrects an invoice that is a draft, open or partially paid: due date, purchase order number, notes and payment link.
- * The amount, the number and the customer cannot be edited; a credit reduces the amount due.
+ * Changes the due date, purchase order number, notes or payment link of an invoice that is a draft, open or partially
+ * paid. The amount, the number and the customer cannot be edited; a credit reduces the amount due.
  */
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'

@@ -1,6 +1,6 @@
 /**
- * Changes the state of messages, logs the transition, and records the event that reports the new state. The caller must
- * have locked the debtor.
+ * Changes the status of messages. Each change is added to the message's history and, if an event type exists for the
+ * new status, recorded as an event. The caller must have locked the debtor.
  */
 
 import type { Transaction } from '../database/database.ts'
@@ -29,8 +29,8 @@ const EVENT_TYPES: Partial<Record<MessageStatus, DomainEvent['type']>> = {
 }
 
 /**
- * Returns the time of sending to store: now or, if the clock was set back after the message was created, the time of
- * its creation.
+ * Returns the value of `sent_at` for a message that is sent now: the present time or, if the clock was set back after
+ * the message was created, the time of its creation.
  */
 export function timeOfSending({ created_at }: MessageRow, now: Date): string {
   const at = now.toISOString()

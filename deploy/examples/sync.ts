@@ -3,8 +3,9 @@
  *
  *   node sync.ts books.db
  *
- * Run it every night. It reads the objects that changed since its last complete run. It can be killed at any
- * time: the objects that it has written are kept, and the next run repeats the interrupted run.
+ * Set RECEIVABLES_API_KEY to a key that may read these objects. Run the program every night: it reads the objects that
+ * changed since its last complete run. It can be killed at any time: the objects that it has written are kept, and the
+ * next run repeats the interrupted run.
  */
 import { DatabaseSync } from 'node:sqlite'
 import { type Client, clientFromEnvironment } from './client.ts'
@@ -16,7 +17,10 @@ interface Page {
 }
 
 const TYPES = ['debtors', 'invoices', 'payments'] as const
-/** Covers calls that were in progress when the last run began, and clocks that differ. */
+/**
+ * Each run also reads objects that changed up to five minutes before the last run began. That run may have missed calls
+ * that were in progress, and the clocks of this machine and of the service may differ.
+ */
 const OVERLAP_MS = 5 * 60_000
 
 const SCHEMA = `

@@ -1,7 +1,8 @@
 /**
- * Records each finished call in the log, in metrics, and as spans if it is traced. The log contains no secrets, and no
- * personal data except the client's address. It contains the route instead of the path and the query, and ids instead
- * of keys. From the request headers, it contains only the client's address, the request id and the trace id.
+ * Records each finished call in metrics, in the log (if `ACCESS_LOG` is `on`), and as spans (if the call is traced).
+ * The log contains no secrets, and no personal data except the client's address. It contains the route instead of the
+ * path and the query, and ids instead of keys. From the request headers, it contains only the client's address, the
+ * request id and the trace id.
  */
 import type { Problem } from '../../shared/contract/problem.ts'
 import { type Logger, withoutRedaction } from '../../shared/process/log.ts'

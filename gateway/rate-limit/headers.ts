@@ -5,14 +5,14 @@
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Allowance, secondsToReset, WINDOW_MS } from './limiter.ts'
 
-const UNKNOWN_ALLOWANCE: readonly string[] = ['x-ratelimit-remaining', '0']
+const HEADERS_WITHOUT_ALLOWANCE: readonly string[] = ['x-ratelimit-remaining', '0']
 
 /**
- * Names and values alternate. Without an allowance, e.g. because the key is invalid, only `X-RateLimit-Remaining: 0` is
- * sent, because the contract requires this header in every response.
+ * Returns an array in which names and values alternate. Without an allowance, e.g. because the key is invalid, only
+ * `X-RateLimit-Remaining: 0` is sent, because the contract requires this header in every response.
  */
 export function rateLimitHeaders(allowance: Allowance | undefined): readonly string[] {
-  if (allowance === undefined) return UNKNOWN_ALLOWANCE
+  if (allowance === undefined) return HEADERS_WITHOUT_ALLOWANCE
   const { limit, used, windowEndsAt, degraded } = allowance
   const remaining = Math.max(0, limit - used)
   return [

@@ -14,7 +14,7 @@ export interface Allowance {
   readonly windowEndsAt: number
   /** The time until the window ends: the difference between two times of the same clock. */
   readonly windowEndsInMs: number
-  /** Whether the store is unavailable, so that this process counts by itself. False if there is no store. */
+  /** Whether the store is unavailable, so that `used` may lack calls of other processes. False if there is no store. */
   readonly degraded: boolean
 }
 
@@ -44,7 +44,7 @@ export interface RateLimiter {
   /** Returns at most `max` windows that have changed since this method last returned them. */
   takeChanged(max: number): readonly KeyWindow[]
   state(): RateLimiterState
-  /** Returns the reason, for operators; undefined if the state is `exact`. */
+  /** Returns why the store is unavailable, in words for operators; undefined if the state is `exact`. */
   outage(): string | undefined
   readonly counts: RateLimiterCounts
   close(): Promise<void>

@@ -25,5 +25,5 @@ export function parseListOrNone(option: string, text: string): string[] {
   if (text === 'none') return []
   const parts = splitList(text)
   if (parts.length > 0) return parts
-  throw new UsageError(`${option} must be a list separated by commas, or none, not empty`)
+  throw new UsageError(`${option} is empty: give a list separated by commas, or the word none`)
 }

@@ -1,6 +1,7 @@
 /**
- * A message that is not suppressed takes a stage of each of its invoices, so that no other message is planned for the
- * same stage.
+ * Writes the plans of debtors: the new messages, and the columns of invoices and debtors that contain the plan. A new
+ * message reserves its stage of each of its invoices in `taken_stages`, so that no other message is planned for this
+ * stage. A suppressed message reserves nothing.
  */
 
 import { sql } from 'kysely'
@@ -79,7 +80,10 @@ async function writeMessages(
   return newMessages.length
 }
 
-/** There is no event for a message that is only planned. */
+/**
+ * Of the new messages, only suppressed ones have an event. `message.awaiting_approval` is recorded later, when the text
+ * that a person must approve has been written.
+ */
 async function recordNewMessages(tx: Transaction, rows: readonly MessageRow[], now: Date) {
   for (const [detail, group] of Map.groupBy(rows, (row) => row.suppression_detail)) {
     await recordTransitions(tx, group, detail ?? 'planned', now)

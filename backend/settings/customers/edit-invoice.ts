@@ -71,8 +71,8 @@ function sentValues(fields: Fields): Readonly<Record<string, string>> {
 
 function parseEdit(fields: Fields): InvoiceEdit {
   const body = validateBody(invoiceEditBody, fields.filledTexts(FIELDS))
-  // Undefined changes nothing. An empty text removes the value, but an empty due date changes nothing, because every
-  // invoice has a due date.
+  // A field that was not sent changes nothing. An empty field removes the value, except that an empty due date changes
+  // nothing: every invoice has a due date.
   const changeOf = (name: string, value: string | undefined) =>
     fields.has(name) ? { value: value ?? null } : undefined
   const poNumber = changeOf('po_number', body.po_number)

@@ -41,7 +41,7 @@ interface PaymentDetailsView {
   readonly session: Session
   readonly awaitingApproval: number
   readonly details: readonly PaymentDetails[]
-  /** Currencies without payment details in which at least one open invoice has no payment link of its own. */
+  /** Currencies for which no payment details are entered, although an open invoice has no payment link of its own. */
   readonly currenciesWithoutDetails: readonly string[]
 }
 

@@ -19,8 +19,8 @@ const DAYS_MAX = 31
 /** After this time, the page is shown even if the preview is still being computed. */
 const PAGE_WAIT_MS = 1000
 /**
- * After this time, a script gets 503, even if there is a previous preview. This time is well before the gateway's
- * timeout of ten seconds.
+ * After this time, a script gets 503, even if there is a previous preview. The gateway's timeout is longer: ten seconds
+ * by default.
  */
 const JSON_WAIT_MS = 5000
 

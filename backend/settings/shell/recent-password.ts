@@ -107,8 +107,8 @@ export async function checkOwnPassword(
   field: string,
 ) {
   const { user, account } = session
-  // For each user, these guesses are counted separately from logins: otherwise, anyone could block the confirmation by
-  // failed logins.
+  // These guesses are counted by user, and not together with guesses at login: otherwise, anyone could block the
+  // confirmation with failed logins.
   const guess = { purpose: 'confirmation', subject: user.id, address } as const
   await database.transaction((tx) => countGuess(tx, guess, now))
   const { password_hash } = await getUser(database.read, account.id, user.id)
@@ -125,9 +125,9 @@ export async function checkOwnPassword(
 
 /**
  * Checks the password of the request, records that it was just entered, and returns the session's new token. If a
- * concurrent request has replaced the token, does not record this and returns undefined. The response then sets no
- * cookie, because the browser gets the valid token in the response to the other request. Throws as `checkOwnPassword`
- * does.
+ * concurrent request has replaced the token, does not change the session, and returns undefined. The response then sets
+ * no cookie, because the browser gets the valid token in the response to the other request. Throws as
+ * `checkOwnPassword` does.
  */
 export async function confirmPassword(
   request: SessionRequest,
