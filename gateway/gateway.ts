@@ -89,8 +89,9 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const rateLimiter = createRateLimiter(settings, metrics, log)
   const usage = createUsageReporter(backends, rateLimiter, log)
   const authenticator = new Authenticator(backends)
-  // A slow client can occupy a connection with its streamed response. With this limit, about half of the connections to
-  // each backend remain for other calls.
+  // A slow client can occupy a connection to a backend with its streamed response. This is the maximum number of
+  // streams from all backends together, so at least about half of the connections to each backend remain for other
+  // calls.
   const streamsMax = Math.ceil(connections / 2)
   const forwarder = createForwarder({ backends, timeoutMs, waitMs, streamsMax, log })
   const budget = createBudget(settings, addresses, log)
@@ -169,8 +170,8 @@ function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): R
 
 /**
  * If the limit on open files is too low for `GATEWAY_CONNECTIONS`, fewer connections are accepted: otherwise, clients
- * could use up all file descriptors, and the gateway could not connect to backends. The limit changes with the number
- * of backends.
+ * could use up all file descriptors, and the gateway could not connect to backends. The number of accepted connections
+ * depends on the number of backends, which can change.
  */
 function createBudget(settings: Settings, addresses: BackendAddresses, log: Logger): Budget {
   const { GATEWAY_CONNECTIONS, BACKEND_CONNECTIONS, BACKEND_URLS } = settings

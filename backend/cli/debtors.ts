@@ -106,7 +106,7 @@ export const debtorCommands: readonly Command[] = [
       change(
         context,
         ID,
-        'receives reminders about its blocked invoices again, except disputed ones, unless the customer is paused or archived',
+        'receives reminders about its blocked invoices again. Disputed invoices stay blocked, and a customer that is paused or archived still receives no reminders',
         async (tx, accountId, actionContext) => {
           await resumeInvoicesOf(tx, accountId, ID, actionContext)
           return getLockedDebtor(tx, accountId, ID)

@@ -22,7 +22,7 @@ import { findInvoice } from './invoices.ts'
 import { IS_OLD } from './old-invoices.ts'
 
 interface Subject {
-  /** The number of the invoice follows. */
+  /** The words before the number of the invoice. */
   readonly text: string
   readonly verb: 'was' | 'were'
 }
@@ -321,11 +321,11 @@ export function invoiceStateConflict(
   const { number, status, amount_paid: paid, chasing_blocked_reason: blocked } = invoice
   const state = `${status.replaceAll('_', ' ')}${isDisputed(invoice) ? ' and disputed' : ''}`
   const paidOrCredited = paid > 0 ? 'paid' : invoice.amount_credited > 0 ? 'credited' : undefined
-  const isCause = participle === 'voided' && paidOrCredited !== undefined
-  const addition = isCause ? `, and an amount has been ${paidOrCredited} on it` : ''
-  const isUndisputed = isOpen(invoice) && !isDisputed(invoice)
+  const preventsVoiding = participle === 'voided' && paidOrCredited !== undefined
+  const addition = preventsVoiding ? `, and an amount has been ${paidOrCredited} on it` : ''
+  const isOpenAndUndisputed = isOpen(invoice) && !isDisputed(invoice)
   const it = subject === THE_INVOICE ? 'it' : 'the invoice'
-  const cause = (isUndisputed && nothingToDoBecause) || `${it} is ${state}${addition}`
+  const cause = (isOpenAndUndisputed && nothingToDoBecause) || `${it} is ${state}${addition}`
   const what = `${subject.text} ${number}`
   return new Problem(
     'invoice_state_conflict',

@@ -22,7 +22,10 @@ export function hostOf(address: string): string {
   return address.slice(address.lastIndexOf('@') + 1).toLowerCase()
 }
 
-/** Masks e-mail addresses in a text that is logged. Mail servers often repeat addresses in their replies. */
+/**
+ * Masks e-mail addresses in a mail server's reply, which often repeats them, before the log or the health endpoint
+ * shows the reply.
+ */
 export function maskAddresses(text: string): string {
   return text.replace(/<?[^\s<>]+@[^\s<>]+>?/g, '<address>')
 }

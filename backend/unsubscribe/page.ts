@@ -53,27 +53,27 @@ export interface UnsubscribeView {
 export function renderUnsubscribe({ language, state, creditor, address }: UnsubscribeView): string {
   const words = UNSUBSCRIBE_WORDS[language]
   if (state === 'stopped') {
-    return render(language, words.stopped, [
-      html`<p>${words.explainStopped(creditor, address)}</p><p class="soft">${words.stillOwed}</p>`,
-      html`<form method="post"><input type="hidden" name="wish" value="resume"><button class="quiet">${words.resume}</button></form>`,
+    return render(language, words.stoppedTitle, [
+      html`<p>${words.explainStopped(creditor, address)}</p><p class="soft">${words.stillOwedNote}</p>`,
+      html`<form method="post"><input type="hidden" name="wish" value="resume"><button class="quiet">${words.resumeLabel}</button></form>`,
     ])
   }
-  const stop = html`<form method="post"><input type="hidden" name="List-Unsubscribe" value="One-Click"><button class="${state === 'confirm' ? '' : 'quiet'}">${words.stop}</button></form>`
+  const stop = html`<form method="post"><input type="hidden" name="List-Unsubscribe" value="One-Click"><button class="${state === 'confirm' ? '' : 'quiet'}">${words.stopLabel}</button></form>`
   if (state === 'resumed') {
-    return render(language, words.resumed, [
+    return render(language, words.resumedTitle, [
       html`<p>${words.explainResumed(creditor, address)}</p>`,
       stop,
     ])
   }
-  return render(language, words.request, [
-    html`<p>${words.explain(creditor, address)}</p><p class="soft">${words.stillOwed}</p>`,
+  return render(language, words.confirmTitle, [
+    html`<p>${words.explain(creditor, address)}</p><p class="soft">${words.stillOwedNote}</p>`,
     stop,
   ])
 }
 
 export function renderBrokenLink(language: Language): string {
-  const { broken, explainBroken } = UNSUBSCRIBE_WORDS[language]
-  return render(language, broken, [html`<p>${explainBroken}</p>`])
+  const { brokenLinkTitle, explainBrokenLink } = UNSUBSCRIBE_WORDS[language]
+  return render(language, brokenLinkTitle, [html`<p>${explainBrokenLink}</p>`])
 }
 
 function render(language: Language, title: string, parts: readonly Html[]): string {

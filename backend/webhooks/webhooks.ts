@@ -21,9 +21,12 @@ export interface Webhooks {
 export interface WebhooksOptions extends SenderOptions {
   readonly database: Database
   readonly baseUrl: string
-  /** The keys of `createSecretBox`. */
+  /** The keys that encrypt the stored signing secrets of endpoints, see `createSecretBox`. */
   readonly boxKeys: readonly Buffer[]
-  /** Whether this is the only backend that delivers webhooks from this database (see `DeliveryWorkerDeps`). */
+  /**
+   * Whether this is the only backend that delivers webhooks from this database. If it is, it sends the deliveries of a
+   * killed process at once, instead of when their leases expire.
+   */
   readonly isOnlyBackend: boolean
   readonly clock: () => Date
   readonly log: Logger
@@ -35,7 +38,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   const { database, baseUrl, boxKeys, isOnlyBackend, privateTargets, clock, log } = options
   const { onAttempt } = options
   if (privateTargets === 'allow') {
-    // If the service has no public address, only people on this machine can create a webhook endpoint.
+    // With a loopback address as the base URL, only people on this machine are expected to use the service.
     const level = isLoopbackHost(new URL(baseUrl).hostname) ? 'info' : 'warn'
     log[level](
       'WEBHOOK_PRIVATE_TARGETS=allow: anyone who can create a webhook endpoint can make this process send ' +

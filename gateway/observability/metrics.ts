@@ -14,7 +14,7 @@ import type { UsageReporter } from './usage-reporter.ts'
 export interface CallMetrics {
   /** `ms` is the time from the head of the request to the end of the response. */
   record(call: CallRecord, status: number, ms: number): void
-  /** See `AccessLog.recordInvalidRequest`. */
+  /** Records that the received bytes are not a valid request, or that a request did not arrive in time. */
   recordInvalidRequest(status: number, code: ProblemCode): void
 }
 

@@ -68,7 +68,8 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   progress.note(`The columns of the file: ${columns.join(', ')}.`)
 
   const records = await readWithProgress(api, progress)
-  // Without the stored external ids, the import would create some customers a second time (see literal-ids.ts).
+  // Another system may have created a customer with an external id such as `50%`, which imports encode as `50%25`. If
+  // the comparison used the encoded id, the import would create this customer a second time.
   const before = compare(withStoredExternalIds(ledger, records.debtors), records)
   const callsNeeded = countCallsNeeded(before, records)
   progress.note(describeWork(before, callsNeeded, api))

@@ -17,7 +17,10 @@ import type { Frame } from '../shell/response.ts'
 
 interface CustomerForm {
   readonly row: DebtorRow
-  /** The details in `row` as texts. The form repeats them in the field `INITIAL_VALUES`. */
+  /**
+   * The details in `row` as texts. The form sends them too, so that saving it changes only the fields that the person
+   * has edited.
+   */
   readonly stored: DebtorDetails
   /** The values that were entered, if the form was rejected; otherwise empty. */
   readonly entered: DebtorDetails

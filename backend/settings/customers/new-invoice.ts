@@ -87,8 +87,8 @@ export const newInvoicePages: readonly SessionPage[] = [
       const { id: accountId, timezone } = session.account
       const today = todayIn(timezone, now)
       const response = await performOnce(request, deps, CREATION, async (tx) => {
-        // Throws `not_found`. Without this call, `createInvoice` would report an invalid field, but the form has no
-        // field for the customer.
+        // Throws `not_found`. Without this call, `createInvoice` would report that `debtor_id` is invalid, but a person
+        // cannot correct this hidden field of the form.
         await readDebtor(tx, request)
         const input = newInvoice(validateBody(invoiceBody, bodyOf(fields), today))
         const { payment_terms_days: paymentTermsDays } = await getAccount(tx, accountId)

@@ -21,7 +21,7 @@ export interface EditView extends ExpiryAndAddresses {
   readonly row: ApiKeyRow
   /** The name that was entered, or the stored name if the form is shown for the first time. */
   readonly name: string
-  /** The stored values when the form is rendered, see `INITIAL_VALUES`. */
+  /** The form sends these values too, so that saving it changes only the fields that the person has edited. */
   readonly stored: InitialValues
 }
 

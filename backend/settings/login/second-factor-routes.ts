@@ -61,8 +61,8 @@ export const secondFactorPages: readonly SessionPage[] = [
     expected: { secrets: ['code'] },
     async handle({ session, fields, actionContext }, { database, secondFactorCipher }) {
       const { user, token } = session
-      // If the password was requested first, the page that requests it sends the form again without the code, because
-      // no page keeps a code.
+      // The code is also missing if the user first had to enter the password again: the page for the password submits
+      // this form once more, but without the code, because no page contains a code.
       if (fields.text('code').trim() === '')
         rejectField('code', 'Enter the code that the app shows now.')
       const codes = await database.transaction(async (tx) => {

@@ -114,7 +114,7 @@ function renderOldInvoices(frame: Frame, old: OldInvoices, { isAdmin, resumedSoF
   const atLeast = hasMore ? 'At least ' : ''
   const main = html`<p class="back"><a href="${SECTION}">Reminders</a></p>
 <h1>Old invoices</h1>
-<p class="lead">These invoices were past due when they were created, most of them by an import. No reminder is sent about them
+<p class="lead">These invoices were already past due when they were created, for example by an import. No reminder is sent about them
 until an Admin resumes reminders.</p>
 ${
   invoices === 0

@@ -67,8 +67,8 @@ export const senderPages: readonly SessionPage[] = [
     path: LOGO_PATH,
     adminsOnlyMessage: ADMINS_ONLY,
     needsRecentPassword: true,
-    // A file that a form sends becomes two texts: `logo`, its content in base64 (a JSON body has the same text), and
-    // `logo_name`, its name, which is not used.
+    // A file in a form becomes two texts: `logo` is the content of the file in base64, as in a JSON body. `logo_name`
+    // is the name of the file, and is not used.
     expected: { texts: ['logo', 'logo_name'], binaryFile: 'logo' },
     async handle({ session, fields, actionContext, performAction }) {
       const { id: accountId } = session.account
