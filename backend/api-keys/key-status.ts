@@ -54,7 +54,10 @@ export function readAllowedAddresses(json: string | null): readonly string[] | n
   return json === null ? null : JSON.parse(json).map(String)
 }
 
-/** A client whose address is unknown is allowed only if all addresses are allowed. */
+/**
+ * `allowedAddresses` is the JSON of the column `allowed_addresses`. A client whose address is unknown is allowed only
+ * if all addresses are allowed.
+ */
 export function isAddressAllowed(
   allowedAddresses: string | null,
   address: string | undefined,

@@ -1,7 +1,8 @@
 /**
- * Rows that workers share: `run_at` is the time at which a row is due, and `lease` identifies the current claim of the
- * row. A claim moves `run_at` to the end of the lease, so that a row is due again if its worker is killed. Each row is
- * therefore processed at least once, but only the worker with the current lease records an outcome.
+ * Rows that workers share. A row is due at `run_at`. A worker claims due rows for a limited time, the lease: the claim
+ * stores the id of the lease in the column `lease`, and moves `run_at` to the end of the lease, so that a row is due
+ * again if its worker is killed. Each row is therefore processed at least once, but only the worker with the current
+ * lease records an outcome.
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'

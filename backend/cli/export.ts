@@ -36,7 +36,7 @@ export const exportCommands: readonly Command[] = [
 
 async function exportToFile(context: Context, id: string, to: string): Promise<Output> {
   const bytes = await createFile(to, context.stderr, async (incomplete) => {
-    // `createFile` has created the file. `r+` does not create it again if a signal has removed it.
+    // `createFile` has created the file, so it is opened with `r+`, which never creates a file.
     await using file = await open(incomplete, 'r+')
     await writeExport(context, id, (lines) => file.appendFile(lines))
   })

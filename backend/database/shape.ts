@@ -1,6 +1,6 @@
 /**
- * Reads the names of the tables and their columns from the catalog of a SQLite database. A PostgreSQL database has the
- * same tables, but a more complex catalog.
+ * Reads the names of the tables and their columns from the catalog of a SQLite database. A copy between SQLite and
+ * PostgreSQL uses these names for both databases, because both have the same tables.
  */
 import { type Kysely, sql } from 'kysely'
 

@@ -1,4 +1,4 @@
-/** Writes any number of rows, in several statements if one would have too many parameters. */
+/** Writes any number of rows, in several statements, because a single statement could have too many parameters. */
 
 /**
  * The maximum number of rows in one statement. SQLite accepts 32,766 parameters (and PostgreSQL more), which is enough

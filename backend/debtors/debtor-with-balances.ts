@@ -56,7 +56,10 @@ function balancesOf(rows: readonly Row[], dates: Dates, date: string): Balance[]
   )
 }
 
-/** Returns a row for each currency in which the debtor has a balance, or one row without a currency. */
+/**
+ * Returns a row for each currency in which the debtor has a balance, or one row without a currency if the debtor has no
+ * balance. Returns no row if the debtor does not exist.
+ */
 const readRows = prepared(
   (reader: Reader, { accountId, id, ...dates }: { accountId: string; id: string } & Dates) => {
     const overdueOn = (date: string) =>

@@ -5,7 +5,7 @@ import { type Ledger, paymentExternalIdOf } from './ledger.ts'
 import { literalIdsOf } from './literal-ids.ts'
 import type { PaymentRecord, ServiceRecords } from './records.ts'
 
-/** The members of a customer that are compared with the file. */
+/** The members of a customer that the comparison with the file needs. */
 export interface KnownCustomer {
   readonly id: string
   readonly external_id: string | null
@@ -15,7 +15,7 @@ export interface KnownCustomer {
 }
 
 export interface AccountRecords {
-  /** The records that the file names, and the customers to which its invoices belong in the service. */
+  /** The customers, invoices and payments that the file names, and the customers to which these invoices belong. */
   readonly records: ServiceRecords
   /** The customers that the file names. */
   readonly customers: readonly KnownCustomer[]
@@ -43,6 +43,7 @@ export async function readAccountRecords(
   )
   const all = [...byExternalId, ...byNumber, ...byId]
   const found = [...new Map(all.map((row) => [row.id, row])).values()]
+  // `literalIdsOf` returns ids without the encoding of imports: another system may have stored them.
   const customersOfFile = await inChunks([...customers.keys(), ...literalIdsOf(ledger)], (chunk) =>
     debtorsOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )

@@ -1,4 +1,7 @@
-/** Maps fields to columns of the file: by a requested header or, if none is requested, by common header names. */
+/**
+ * Maps fields to columns of the imported file: by a requested header or, if no header is requested, by common
+ * header names. An empty requested header means that the file has no column for the field.
+ */
 import { LedgerError } from './ledger-error.ts'
 
 interface Field {

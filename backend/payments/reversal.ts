@@ -18,7 +18,7 @@ import { representPayment } from './representation.ts'
 
 /**
  * `clear: { external_id: null }` removes the payment's external id, so that another payment can use it. Throws
- * `payment_already_reversed`, `not_found`, and `validation_failed` if the reason is missing or invalid.
+ * `not_found`, `payment_already_reversed` or, if the reason is missing or invalid, `validation_failed`.
  */
 export async function reversePayment(
   tx: Transaction,
@@ -58,8 +58,8 @@ export async function reversePayment(
 }
 
 /**
- * Takes the allocations off the invoices, and cancels the waiting messages about them, in which the amounts are now
- * wrong.
+ * Adds the allocated amounts to what is due on the invoices, and cancels the waiting messages about these invoices,
+ * because the amounts in the messages are now wrong.
  */
 async function reopenInvoices(
   tx: Transaction,

@@ -1,7 +1,7 @@
 /**
- * Merges rows for the same stored row, which `rowKeyOf` identifies, and adds up their calls, because an upsert may
- * update each stored row only once. The result is sorted by row key, so that all transactions lock the stored rows in
- * the same order, which prevents deadlocks.
+ * Merges rows with the same key (`rowKeyOf`), and adds up their calls, because PostgreSQL rejects an upsert that
+ * updates a stored row twice. The result is sorted by key. All transactions therefore lock the stored rows in the same
+ * order, which prevents deadlocks.
  */
 export function sumByRowKey<Row extends { readonly calls: number }>(
   rows: readonly Row[],

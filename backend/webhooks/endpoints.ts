@@ -89,8 +89,8 @@ export async function createEndpoint(
 }
 
 /**
- * Changes an endpoint. If the URL changes, failures at the previous URL no longer count, and deliveries no longer wait
- * because the previous receiver was overloaded. Throws `Problem` `validation_failed` with all errors.
+ * Changes an endpoint. If the URL changes, failures at the previous URL no longer count, and `hold_until`, which
+ * applied to the previous receiver, is cleared. Throws `Problem` `validation_failed` with all errors.
  */
 export async function updateEndpoint(
   tx: Transaction,
@@ -144,7 +144,7 @@ export async function resumeEndpoint(
 
 /**
  * Creates a new secret. For a day, deliveries are signed with both secrets. Throws `Problem`
- * `webhook_secret_overlap` while an earlier secret is still used.
+ * `webhook_secret_overlap` while deliveries are still signed with the secret before the current one.
  */
 export async function rotateSecret(
   tx: Transaction,

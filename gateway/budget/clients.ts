@@ -1,6 +1,6 @@
 /**
- * The memory has two partitions: `known` for calls whose key is cached, and `unknown` for all others, so that clients
- * without a key cannot use all of the memory.
+ * The memory for requests and responses has two partitions: `known` for calls whose key is cached, and `unknown` for
+ * all others, so that clients without a key cannot use all of the memory.
  */
 export type MemoryPartition = 'known' | 'unknown'
 

@@ -11,7 +11,7 @@ export interface MigrationProgress {
 
 const LOG_INTERVAL_MS = 10_000
 
-/** Logs each note, and a line every ten seconds while work continues. */
+/** Logs each note and, between `begin` and `end`, a line every ten seconds. */
 export function createLoggedProgress(log: Logger): MigrationProgress {
   let work: { readonly label: string; readonly total: number | undefined; done: number } | undefined
   let timer: NodeJS.Timeout | undefined

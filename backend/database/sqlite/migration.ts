@@ -6,11 +6,11 @@ import { SqliteConnection } from './connection.ts'
 import { kyselyOnConnection } from './kysely.ts'
 
 /**
- * Applies the pending migrations over a connection of its own, and returns their names. If `options.mayMigrate` is
- * false, throws if the file lacks a migration.
+ * Applies the pending migrations over a separate connection, and returns their names. If `options.mayMigrate` is false,
+ * throws if the file lacks a migration.
  *
- * Another process may record payments meanwhile. Building an index or adding a column blocks payments until the whole
- * table is read, which takes a second or two for a million rows.
+ * Another process may record payments meanwhile. While an index is built, or a column with a check is added, payments
+ * wait until the whole table is read, which takes a second or two for a million rows.
  */
 export async function migrateFile(
   path: string,
@@ -43,8 +43,8 @@ function createTarget(connection: SqliteConnection): MigrationTarget {
 }
 
 /**
- * No statement of SQLite replaces a check constraint without copying the table. This function changes the constraint in
- * the stored schema, as the documentation of ALTER TABLE describes.
+ * Replaces a check constraint without copying the table: changes the constraint in the stored schema, as the
+ * documentation of ALTER TABLE describes.
  */
 async function replaceCheck(tx: Kysely<unknown>, { table, from, to }: CheckStep): Promise<void> {
   const { rows } = await sql<{ schema_version: number }>`pragma schema_version`.execute(tx)

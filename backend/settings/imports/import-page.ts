@@ -73,7 +73,8 @@ ${!hasFile && renderHeaderHelp()}`
 
 /** HTML cannot preselect a file, so the script selects the file that was sent before. */
 function renderChosenFile({ content, fileName }: ImportForm): Html {
-  // HTML ignores the line break directly after `<textarea>`. Without it, an empty first line of the file would be lost.
+  // HTML ignores the line break directly after `<textarea>`. Without this line break, HTML would ignore an empty first
+  // line of the file.
   return html`<p class="hint" data-choose-again>Choose <span translate="no">${fileName}</span> again, or another file.</p>
 <textarea hidden disabled data-chosen="file" data-name="${fileName}">
 ${content}</textarea>`
@@ -165,7 +166,10 @@ interface Report {
   readonly result: StepResult
   /** The number of records that earlier steps of this import created or changed. */
   readonly recordedBefore: number
-  /** The account's old invoices after this step. */
+  /**
+   * The account's invoices, after this step, about which no reminders are sent because the invoices were already past
+   * due when they were created.
+   */
   readonly oldInvoices: OldInvoices
 }
 

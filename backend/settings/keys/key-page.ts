@@ -21,7 +21,7 @@ interface KeyView {
   readonly operations: readonly OperationCalls[]
   /** The most frequent errors of the last 30 days. */
   readonly errors: readonly TopError[]
-  /** Undefined until a gateway has reported a window of the key. */
+  /** The key's current window (its hour of the rate limit). Undefined until a gateway has reported a window. */
   readonly window: WindowView | undefined
   readonly now: Date
 }

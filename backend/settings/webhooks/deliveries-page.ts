@@ -29,7 +29,7 @@ export interface DeliveriesView {
   /** The parameter `limit` of the URL. */
   readonly limit: string | undefined
   readonly next: string | null
-  /** Whether the search stopped before the page was full, because one page searches a limited number of deliveries. */
+  /** Whether the search stopped before the page was full, because one search reads a limited number of deliveries. */
   readonly isPartial: boolean
   readonly now: Date
 }

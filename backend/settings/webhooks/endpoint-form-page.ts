@@ -25,7 +25,10 @@ export interface EndpointForm extends EndpointValues {
   readonly keyField: Html | undefined
   /** Undefined for a new endpoint. */
   readonly id: string | undefined
-  /** The stored values, see `INITIAL_VALUES`; undefined for a new endpoint. */
+  /**
+   * The stored values, undefined for a new endpoint. A hidden field repeats them, so that saving the form changes only
+   * the fields that the person changed.
+   */
   readonly stored: EndpointValues | undefined
 }
 
@@ -39,7 +42,7 @@ export interface EndpointValues {
 const URL_HINTS: Readonly<Record<PrivateTargets, string>> = {
   refuse: 'The URL must begin with https:// and be reachable from the public internet.',
   allow:
-    'The URL must begin with https://, or with http:// if your server runs on the same machine as this service.',
+    'The URL must begin with https://, or with http://localhost or http://127.0.0.1 if your server runs on the same machine as this service.',
 }
 
 export function renderEndpointForm(

@@ -3,8 +3,9 @@ import type { components } from './schema.ts'
 type Problem = components['schemas']['Problem']
 
 /**
- * The last attempt of a request got an error response. `GET` and `POST` throw this error only if the response comes
- * from a proxy: if it comes from the service, they resolve with `error`. `listAll` throws this error in both cases.
+ * The last attempt of a request got an error response. The client's methods `GET` and `POST` throw this error only if
+ * the response comes from a proxy. If the response comes from the service, they resolve with the problem as `error`.
+ * `listAll` throws this error in both cases.
  * After 500, 502 and 504, a write may have been recorded.
  */
 export class ReceivablesError extends Error {

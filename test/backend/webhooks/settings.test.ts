@@ -373,7 +373,7 @@ t.test('forms add, change and test an endpoint', async (t) => {
   matches(
     t,
     form.text,
-    /<h1>Add endpoint.*or with http:\/\/ if your server runs on the same machine/s,
+    /<h1>Add endpoint.*or with http:\/\/localhost or http:\/\/127\.0\.0\.1 if your server/s,
   )
   const wrong = await admin.submit(ENDPOINTS, { url: 'http://10.0.0.1/', description: 'ERP' })
   t.equal(wrong.status, 422)
