@@ -62,8 +62,8 @@ export function createAttemptMetrics(metrics: Metrics): (attempt: Outcome) => vo
     'Duration of one attempt to deliver a webhook.',
   )
   return ({ result }) => {
-    // An attempt is aborted if the backend drains, or if its lease is too old for it to start. Neither says anything
-    // about the endpoint.
+    // An attempt is aborted if the backend drains, or if the lease of the delivery is too old to start an attempt.
+    // Neither says anything about the endpoint.
     const failure = result.error === 'aborted' ? 'cut_off' : 'failed'
     attempts.inc({ outcome: result.succeeded ? 'delivered' : failure })
     durations.of().observe(result.durationMs / 1000)

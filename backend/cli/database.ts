@@ -144,8 +144,8 @@ function describe({ name, rows, differing }: CopiedTable) {
 }
 
 /**
- * Throws unless the database exists and has all migrations. Otherwise, opening the source for the copy would migrate an
- * old database, or create a SQLite file if the path is wrong.
+ * Throws unless the database exists and has all migrations. Without this check, opening the source for the copy would
+ * migrate an old database, or create a SQLite file if the path is wrong.
  */
 async function assertMigrated(url: string): Promise<void> {
   const log = createLogger('cli', 'silent')

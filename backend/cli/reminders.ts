@@ -68,7 +68,7 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders run',
     summary:
-      'Rehearse reminders: plan all, and really send those that are due, as if the time were T. Without SMTP_URL, they are written to files. Firm and final reminders still wait for approval. This requires REHEARSAL=on, with which the backend itself sends no reminders.',
+      'Rehearse reminders: plan all, and really send those that are due, as if the time were T. Without SMTP_URL, they are written to files. Firm and final reminders still wait for approval. This requires REHEARSAL=on. With this setting, the backend itself sends no reminders.',
     arguments: [],
     options: {
       now: {
@@ -105,7 +105,7 @@ export const reminderCommands: readonly Command[] = [
           debtor_name: debtorName,
           body: message.body,
           expires_at: expiresAt,
-          // The JSON of Settings has the same member: there, a decision repeats it, and applies only to this content.
+          // The JSON of Settings also has this member. A decision that contains it applies only to this content.
           seen: contentDigest,
         })),
         text:

@@ -8,8 +8,8 @@ import { lockDebtor } from './debtors.ts'
 import { representDebtor } from './representation.ts'
 
 /**
- * Locks and returns a debtor that is about to be changed. Throws `not_found`, and `debtor_state_conflict` if
- * its personal data has been erased.
+ * Locks and returns a debtor that is about to be changed. Throws `not_found` if the account has no such debtor, and
+ * `debtor_state_conflict` if the debtor's personal data has been erased.
  */
 export async function getLockedDebtor(
   tx: Transaction,
@@ -35,8 +35,9 @@ export type DebtorChange = Partial<
 >
 
 /**
- * Writes a change to a debtor that the caller has locked, and sets `plan_at`, so that a worker plans its reminders
- * again. Records `debtor.contactability_changed` for a change of contactability, and `debtor.updated` for any other.
+ * Writes a change to a debtor that the caller has locked, and sets `plan_at`, so that a worker plans the debtor's
+ * reminders again. Records `debtor.contactability_changed` for a change of contactability, and `debtor.updated` for any
+ * other.
  */
 export async function changeDebtor(
   tx: Transaction,

@@ -15,7 +15,7 @@ const GUIDES = new URL('../../docs/', import.meta.url)
 /** The base URL in the guides. Rendering replaces it with the base URL of the installation. */
 const GUIDES_BASE_URL = 'http://127.0.0.1:8080'
 
-/** The guides in reading order. Other files of the folder are for operators, and are not served. */
+/** The guides in reading order. Other files of the folder are not served. */
 const GUIDE_GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Get started': ['first-call', 'authentication', 'testing', 'going-live'],
   Money: ['money', 'payments'],

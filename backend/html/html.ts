@@ -16,7 +16,7 @@ export function html(texts: TemplateStringsArray, ...parts: readonly Part[]): Ht
   return new Html(rest.reduce((text, next, at) => text + render(parts[at]) + next, first))
 }
 
-/** A boolean attribute, e.g. `checked`. */
+/** Returns a boolean attribute such as `checked`, or nothing. */
 export function attribute(name: string, isPresent: boolean): Html {
   return new Html(isPresent ? ` ${name}` : '')
 }

@@ -4,8 +4,8 @@ import { isPostgres } from '../database/engine.ts'
 import type { Reader } from '../database/tables.ts'
 
 /**
- * Returns the rows of `query` as a JSON text: an array that contains an array for each row, with the values of
- * `columns`.
+ * Returns an SQL expression for the rows of `query` as a JSON text: an array that contains an array for each row, with
+ * the values of `columns`.
  */
 export function jsonRows(
   reader: Reader,

@@ -4,9 +4,9 @@ export interface TextRange {
 }
 
 /**
- * Returns the range of the lower-case texts that begin with the prefix. In contrast to `like`, a condition with a range
- * can always use an index of the column. The upper limit, which is excluded, is the prefix with U+10FFFF appended: this
- * last code point of Unicode sorts after all others.
+ * Returns the range of the texts that begin with the prefix. The prefix and the texts must be in lower case. In
+ * contrast to `like`, a condition with a range can always use an index of the column. The upper limit, which is
+ * excluded, is the prefix with U+10FFFF appended: this last code point of Unicode sorts after all others.
  *
  * Lower-casing turns the capital sigma into `ς` at the end of a word, and into `σ` elsewhere. If the prefix ends with
  * one of these letters, the range contains the texts with either letter: `ς` directly precedes `σ` in Unicode.

@@ -62,7 +62,9 @@ function isRare(channel: string | undefined): boolean {
   return channel !== undefined && channel !== 'email'
 }
 
-/** Filters with few values, which are part of the statement's text: the best index may depend on the value. */
+/**
+ * Filters with few possible values. The statement's text contains the value, because the best index may depend on it.
+ */
 type LiteralFilter = 'channel' | 'stage' | 'statuses' | 'suppression_reason'
 
 type Values = Omit<MessageFilters, LiteralFilter> & PageBounds & { readonly accountId: string }
@@ -77,7 +79,7 @@ const readMessages = preparedPage((reader: Reader, filters: Values, variant: Var
     byOtherFilters: [filters.invoice_id],
   })
   // A filter by debtor or invoice selects few messages. The indexes of stage, status and channel are then not used,
-  // because more rows would be read.
+  // because they would read more rows.
   const selective = [filters.debtor_id, filters.invoice_id]
   const usesChannelIndex =
     isRare(variant.channel) && mayUseIndexOf(page, 'channel', { noIndexIfFilteredBy: selective })

@@ -13,7 +13,8 @@ const BROWSERS: Names = [
 ]
 /**
  * The first match is used, because the header of Android also names Linux, and the header of iOS names Mac OS X. If a
- * browser on an iPad requests pages for desktops, only its own name shows that it runs on iOS.
+ * browser on an iPad requests pages for desktops, only the name of the browser, e.g. `CriOS`, shows that it runs on
+ * iOS.
  */
 const SYSTEMS: Names = [
   [/Android/, 'Android'],

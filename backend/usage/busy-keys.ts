@@ -7,6 +7,7 @@ export interface BusyKey {
   /** Calls in the current window. */
   readonly used: number
   readonly limit: number
+  /** When the current window ends. */
   readonly endsAt: string
 }
 

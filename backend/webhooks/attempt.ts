@@ -13,8 +13,8 @@ export interface AttemptDeps {
 }
 
 /**
- * Returns a failure of the receiver as an outcome. If it is too late to start the attempt, sends nothing: the outcome
- * then has the error `aborted`. Throws only if a secret of the endpoint cannot be decrypted.
+ * Sends a delivery once, and returns the outcome, even if the receiver fails. After `startBefore`, sends nothing: the
+ * outcome then has the error `aborted`. Throws only if a secret of the endpoint cannot be decrypted.
  */
 export async function attemptDelivery(
   delivery: ClaimedDelivery,
@@ -42,8 +42,12 @@ export async function attemptDelivery(
 }
 
 const NOT_STARTED: AttemptResult = {
-  ...{ succeeded: false, error: 'aborted', statusCode: null },
-  ...{ responseHeaders: null, responseBody: null, durationMs: 0 },
+  succeeded: false,
+  error: 'aborted',
+  statusCode: null,
+  responseHeaders: null,
+  responseBody: null,
+  durationMs: 0,
 }
 
 function decryptSecrets(delivery: ClaimedDelivery, box: SecretBox, now: Date): string[] {

@@ -12,7 +12,7 @@ export function listenOn(server: Server, options: ListenOptions): Promise<number
   })
 }
 
-/** Accepts no more connections. Resolves when all accepted connections are closed. */
+/** Stops accepting connections. Resolves when all accepted connections are closed. */
 export function closeServer(server: Server): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve())
@@ -20,8 +20,9 @@ export function closeServer(server: Server): Promise<void> {
 }
 
 /**
- * Rejects if no socket can listen on the port, e.g. with `EADDRINUSE` if a process already does. A socket with
- * `reusePort` would share the port with that process instead of failing.
+ * Rejects if no socket can listen on the port, e.g. with `EADDRINUSE` if another process listens on it. The sockets of
+ * gateways have `reusePort`, so without this check, two gateways would share a port, and neither would fail. Port 0
+ * checks only that the machine has the address `host`.
  */
 export async function assertPortFree(port: number, host: string): Promise<void> {
   const probe = createServer()

@@ -6,8 +6,8 @@ import type { KnownKey } from '../keys/look-up.ts'
 import { type Allowance, isOverLimit, type RateLimiter } from '../rate-limit/limiter.ts'
 
 /**
- * To be called if the key's limit has changed since it was applied to the call. If the call was over the previous
- * limit, the new limit is applied. Otherwise, the call was counted, and is not counted again.
+ * The caller has found that the key's limit has changed since it was applied to the call. If the call was over the
+ * previous limit, the new limit is applied. Otherwise, the call was counted, and is not counted again.
  */
 export async function applyLimit(
   rateLimiter: RateLimiter,
@@ -47,7 +47,10 @@ export function allowanceToShow(
   )
 }
 
-/** See `FinishedCall.allowance`. */
+/**
+ * Returns the allowance for the usage report. A response with 401 has none: if the call was counted, the key became
+ * invalid afterwards.
+ */
 export function allowanceToReport({ allowance }: Call, status: number): Allowance | undefined {
   return status === 401 ? undefined : allowance
 }

@@ -25,6 +25,7 @@ export function decide(
   if (allowance !== undefined && isOverLimit(allowance)) return reject(limitReached(allowance))
   if (routing instanceof Problem) return reject(routing)
   if ('allow' in routing) {
+    // The call is an OPTIONS request.
     const headers = ['allow', routing.allow, 'cache-control', 'no-store']
     return { kind: 'respond', response: { status: 204, headers, body: undefined } }
   }

@@ -27,7 +27,7 @@ const REASONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
     /NOPERM|user executing the script can't/,
     'its user may not run a command that the gateway needs (see the line `user gateway` in docs/scaling.md)',
   ],
-  // The error reply of Redis is usually lost with the connection.
+  // Before Redis closes the connection, it sends an error reply, which is usually lost.
   [/^DENIED|EPIPE|ECONNRESET/, 'it closed the connection, as in protected mode or at maxclients'],
   [/DB index/, 'it has no database with the number in REDIS_URL'],
   [/Unknown Redis command/, 'it is older than Redis 7.0'],

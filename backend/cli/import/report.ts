@@ -16,7 +16,7 @@ export interface ImportResult {
   readonly account: { readonly id: string; readonly name: string }
   readonly dryRun: boolean
   readonly outcome: ImportOutcome
-  /** The last comparison of the file with the account: after the records were sent, if any were. */
+  /** The comparison of the file with the account. If records were sent, it was made afterwards. */
   readonly comparison: Comparison
   /** The number of requests that received a response, including retries. */
   readonly calls: number
@@ -142,7 +142,7 @@ function representResult(result: ImportResult, agrees: boolean) {
     })),
     other_invoices: comparison.otherInvoices,
     differences: comparison.differences,
-    // The published name of the records that the service rejected.
+    // This name is public. In the code, these records are called `rejected`.
     refusals: rejected,
     calls,
     seconds: Math.round(seconds * 10) / 10,

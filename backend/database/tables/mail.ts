@@ -3,7 +3,7 @@ export interface MessageHtmlRow {
   message_id: string
   account_id: string
   html: string
-  /** The sender's name with which the text was written; null: the account's name. */
+  /** The account's `sender_name` when the HTML was written; null: the mail shows the account's name. */
   sender_name: string | null
   /** The id of the logo in the HTML; null: no logo. */
   logo_id: string | null

@@ -19,7 +19,10 @@ import { AUDIT_ACTIONS } from './audit-words.ts'
 /** The maximum number of people that the page proposes as values of the filter `actor`. */
 const PROPOSED_MAX = 200
 
-/** People may enter the address of a page, e.g. `https://…/settings/customers/deb_01K…/edit`, instead of an id. */
+/**
+ * In the filter `subject_id`, people may enter the address of a page, e.g.
+ * `https://…/settings/customers/deb_01K…/edit`.
+ */
 const ID_IN_PAGE_ADDRESS = /\/settings\/[\w-]+\/([a-z]+_\w+)/
 
 export const auditPages: readonly SessionPage[] = [
@@ -58,7 +61,7 @@ export const auditPages: readonly SessionPage[] = [
 /** Throws `Problem` 400. */
 function parseQuery(given: URLSearchParams): { list: ListQuery; query: AuditQuery } {
   const filters = ['actor', 'action', 'subject_id', 'created_since', 'created_before']
-  // Scripts know the cursor of this list by this name; most other lists name it `cursor`.
+  // The public name of the cursor of this list. Most other lists name it `cursor`.
   const cursorName = 'before'
   const list = parseListQuery(given, filters, cursorName)
   const actor = list.value('actor')?.trim()

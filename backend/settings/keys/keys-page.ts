@@ -15,7 +15,7 @@ import { allowedScopes, renderScopes, renderStatus } from './key-view.ts'
 const PATH = '/settings/api-keys'
 
 export interface KeysPage {
-  /** Limits the list to keys with this status. If undefined, the first active and the first ended keys are shown. */
+  /** If undefined, the page shows both active and ended keys. */
   readonly status: KeyFilter | undefined
   readonly active: ListPage<ApiKeyRow>
   /** Keys that are revoked or have expired. */
@@ -29,7 +29,7 @@ interface KeysView extends KeysPage {
   readonly endpoints: readonly EndpointWithAttempts[]
   readonly session: Session
   readonly now: Date
-  /** Whether the list of ended keys is open at first. */
+  /** Whether the list of ended keys is open at first although `status` is undefined. */
   readonly showsEnded: boolean
 }
 
@@ -129,8 +129,8 @@ data-warning="${revocationWarning(row, now)}">Revoke<span class="unseen"> ${row.
 }
 
 /**
- * Each backend buffers the last uses of keys for a few seconds. This backend stores its buffered uses before it renders
- * the page; uses that other backends buffer may be missing.
+ * Each backend buffers the times of the last uses of keys for a few seconds. This backend stores its buffered times
+ * before it renders the list of keys; times that other backends buffer may be missing.
  */
 export function revocationWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null

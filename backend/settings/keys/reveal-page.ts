@@ -1,6 +1,6 @@
 /**
- * Shows the secret of a new key. The page is the response to the form itself: the secret is in no URL and is not
- * stored, so it cannot be shown again.
+ * Shows the secret of a new key. The page is the direct response to the form, without a redirect, because the secret
+ * is not stored and must be in no URL. The secret cannot be shown again.
  */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'

@@ -1,4 +1,7 @@
-/** If scripts run, the list of keys opens a dialog instead of this page. */
+/**
+ * The page on which an Admin confirms that a key is revoked. The page of the key links to it. The list of keys shows a
+ * dialog instead if the browser runs JavaScript.
+ */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'

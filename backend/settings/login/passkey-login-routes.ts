@@ -24,8 +24,8 @@ export const passkeyLoginPages: readonly PublicPage[] = [
         passkeyOnlyAttempt(request),
         request.now,
       )
-      // The challenge is valid only with the same CSRF token, which is derived from the login cookie. A browser without
-      // this cookie therefore receives it with the challenge.
+      // The challenge is valid only with the CSRF token of this request, which is derived from the login cookie.
+      // `bindsBrowser` sets this cookie if the browser does not have it.
       return { json: options, bindsBrowser: true }
     },
   },
