@@ -67,7 +67,7 @@ export function parseLogo(file: Buffer): Logo {
   const picture = parse(file)
   if (picture === undefined)
     throw invalidLogo('invalid_format', 'is damaged: it cannot be read completely')
-  // The orientation is part of the metadata.
+  // `withoutMetadata` does not contain the orientation.
   const { width, height, orientation = UPRIGHT } = sizeOf(picture.whole)
   if (orientation !== UPRIGHT) {
     throw invalidLogo(

@@ -21,7 +21,7 @@ export class UnknownTimezone extends Problem {
 /** More than the time zones in common use (Node lists 418). */
 const TIMEZONES_MAX = 500
 
-/** The returned function throws `UnknownTimezone`. */
+/** The returned function throws `UnknownTimezone` if Node does not know the time zone. */
 export function dateFormats(
   locale: string,
   options: Omit<Intl.DateTimeFormatOptions, 'timeZone'>,

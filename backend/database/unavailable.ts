@@ -1,4 +1,4 @@
-/** The problems that clients receive if the database could not complete a call, but may do so later. */
+/** The problems that clients receive if the database did not complete a call, or if it is unknown whether it did. */
 import { Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 
 /**

@@ -78,7 +78,7 @@ async function logReply(
   return row
 }
 
-/** If the account has its own address for replies, its staff read them there. */
+/** Admins get no notice if the account has its own address for replies, because its staff read the replies there. */
 async function notifyAdmins(tx: Transaction, { account_id: accountId, id }: MessageRow, now: Date) {
   const account = await tx
     .selectFrom('accounts')

@@ -62,8 +62,8 @@ function rejectExcessiveCredit({ amount_due: due, number }: InvoiceRow, amount: 
 }
 
 /**
- * When less is due on this invoice, money on account may cover other invoices of the debtor. The reminders about those
- * are therefore also replanned.
+ * Replans the reminders about the invoice and about other invoices of the debtor. Since less is due on this invoice,
+ * money on account may now cover the others.
  */
 async function replanReminders(tx: Transaction, row: InvoiceRow, now: Date): Promise<void> {
   const debtor = { id: row.debtor_id, account_id: row.account_id }

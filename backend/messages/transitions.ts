@@ -1,7 +1,7 @@
 /**
- * The append-only log of message states. In each chasing cycle of an invoice, a stage such as `firm` can be used by one
- * message only (see `TakenStageRow`). If a message ends without a delivery, another message can use its stages. If the
- * outcome of an attempt to hand the message over is unknown, the message may have arrived, so it keeps its stages.
+ * Logs the statuses of messages (the log is append-only), and frees the stages of messages that end without a delivery.
+ * In each chasing cycle of an invoice, a stage such as `firm` can be used by one message only (see `TakenStageRow`). If
+ * the outcome of an attempt to hand a message over is unknown, the message may have arrived, so it keeps its stages.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'
@@ -11,8 +11,8 @@ import type { MessageRow, MessageStatus } from '../database/tables.ts'
 const ENDED_WITHOUT_DELIVERY: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
 /**
- * Logs the current state of messages, and ends the sending of those that end without a delivery. The caller must have
- * updated the rows of the messages.
+ * Logs the current status of the messages. If a message has ended without a delivery, also ends its sending. The caller
+ * must have updated the rows of the messages.
  */
 export async function recordTransitions(
   tx: Transaction,

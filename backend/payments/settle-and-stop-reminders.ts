@@ -45,8 +45,8 @@ export async function settleAndStopReminders(
   if (shares.length === 0) return { invoices: [], stopped: [] }
   const { account_id: accountId } = debtor
   const ids = shares.map(({ invoice }) => invoice.id)
-  // A read also sends the writes that precede it. The messages are read before the invoices are updated, so that the
-  // updates can be sent later, together with the payment's other writes.
+  // PostgreSQL gets writes together with the next read or the COMMIT. The messages are read before the invoices are
+  // updated, so that the updates are sent later, together with the payment's other writes.
   const [stopped, invoices] = await together([
     unsent === undefined
       ? stopMessages(tx, accountId, ids, now, detail)

@@ -1,6 +1,6 @@
 /**
- * Makes waiting messages due now, because what they depend on has changed. The caller must have locked the debtor or
- * the account. The send check also locks both, so it either decides before the change or uses the changed data.
+ * Makes waiting messages due now, after a change of data on which they depend. The caller must have locked the debtor
+ * or the account. The send check locks both, so it either decides before the change or uses the changed data.
  */
 import { announce } from '../database/announcements.ts'
 import type { Transaction } from '../database/database.ts'
@@ -8,8 +8,8 @@ import type { MessageStatus } from '../database/tables.ts'
 import { REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
 
 /**
- * Reschedules the messages that await approval, of the debtor or, without `debtorId`, of the account. The send check
- * then writes their texts again, or cancels or suppresses them.
+ * Reschedules the debtor's messages that await approval; without `debtorId`, those of all debtors of the account. The
+ * send check then writes the text of each message again, or cancels or suppresses the message.
  */
 export function rescheduleUnapprovedMessages(
   tx: Transaction,
@@ -21,8 +21,8 @@ export function rescheduleUnapprovedMessages(
 }
 
 /**
- * Reschedules the messages that need no further decision and wait for their time, of the debtor or, without `debtorId`,
- * of the account. The send check then decides again whether and when they are sent.
+ * Reschedules the debtor's messages that only wait for the time of sending; without `debtorId`, those of all debtors of
+ * the account. The send check then decides again whether and when they are sent.
  */
 export function rescheduleMessagesReadyToSend(
   tx: Transaction,

@@ -1,7 +1,7 @@
 /**
- * Counts the calls of each key by hour and class of status (2xx to 5xx), and by hour and operation, and its errors by
- * day and code. A crash loses the counts of a few seconds. This is acceptable: the counts are only shown in charts and
- * tables, and limit no calls.
+ * Keeps three counts for each key: calls by hour and class of status (2xx to 5xx), calls by hour and operation, and
+ * errors by day and code. A crash loses the counts of a few seconds. This is acceptable: the counts are only shown in
+ * charts and tables, and limit no calls.
  */
 
 import type { ProblemCode } from '../../shared/contract/problem.ts'
@@ -98,7 +98,7 @@ function createCounter<Row extends { calls: number; errors?: number }>(
       if (pending.size === 0) return false
       counted = new Map()
       try {
-        // Batches that were written are not put back after an error.
+        // After an error, only the rows that are still in `pending` are counted again.
         await writeInBatches([...pending], async (batch) => {
           await database.transaction((tx) =>
             store(

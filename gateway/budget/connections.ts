@@ -11,9 +11,9 @@
 import type { Client } from './clients.ts'
 
 /**
- * When a limit is reached, this share of it is closed together, but at least one connection and at most
- * `CLOSED_TOGETHER_MAX`. Closing one by one would be slower, because each choice takes time. nginx also closes up to 32
- * idle connections at a time.
+ * When a limit is reached, several connections are closed together: this share of the limit, but at least one and at
+ * most `CLOSED_TOGETHER_MAX`. Closing one by one would be slower, because each choice takes time. nginx also closes up
+ * to 32 idle connections at a time.
  */
 const CLOSED_SHARE = 1 / 32
 const CLOSED_TOGETHER_MAX = 32
@@ -169,6 +169,7 @@ function countClosedTogether(limit: number): number {
 
 const RANK_MAX = 2
 
+/** Connections without a call so far have the lowest rank; those whose last key was cached have the highest. */
 function rankOf({ hasServed, wasLastKeyCached }: ClientConnection): number {
   if (!hasServed) return 0
   return wasLastKeyCached ? 2 : 1

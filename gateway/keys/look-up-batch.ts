@@ -10,7 +10,7 @@ export interface WaitingLookUp {
   reject(error: unknown): void
 }
 
-/** Never rejects: if the request fails, calls `reject` of each look-up. */
+/** Never rejects: if the request fails, or has no result for a look-up, calls `reject` of the look-up. */
 export async function sendBatch(
   lookUps: readonly WaitingLookUp[],
   lookUpMany: LookUpMany,

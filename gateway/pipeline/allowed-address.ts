@@ -9,8 +9,9 @@ export interface AddressCheck {
   addressOf(head: RequestHead, call: Call): string
   isAllowed(key: KnownKey, head: RequestHead, call: Call): boolean
   /**
-   * Confirms the key with `Authenticator.confirm`, and resolves with it. `since` is the arrival of the call by default.
-   * Also rejects with `Problem` 403 if the confirmed key does not allow the address.
+   * Confirms the key by a look-up that began at or after `since` (by default, the arrival of the call), and resolves
+   * with the confirmed key. Rejects as `Authenticator.confirm` does, and with `Problem` 403 if the confirmed key does
+   * not allow the address.
    */
   confirm(digest: string, head: RequestHead, call: Call, since?: number): Promise<KnownKey>
 }

@@ -1,8 +1,8 @@
 /**
  * Settings are read from the environment at the start and passed down as values. A secret can also be read from the
- * file that `NAME_FILE` names, and is then read again at each reload (SIGHUP). All faults are reported together. A
- * variable that begins with the prefix of this process, such as `GATEWAY_`, but is neither in the schema nor in
- * `foreign`, is a fault too: a mistyped name would otherwise have no effect.
+ * file that the variable `NAME_FILE` names; SIGHUP reads this file again. All faults are reported together. A variable
+ * that begins with the prefix of this process, such as `GATEWAY_`, but is neither a setting of this process nor of
+ * another one (`foreign`), is a fault too: a mistyped name would otherwise have no effect.
  */
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
@@ -28,7 +28,7 @@ export class SettingsError extends Error {
 }
 
 export interface ReadOptions {
-  /** A variable with this prefix, e.g. `GATEWAY_`, must be in the schema or in `foreign`. */
+  /** E.g. `GATEWAY_`. A variable with this prefix that belongs to no setting is a fault. */
   readonly prefix: string
   /** Settings of other processes with the same prefix. They are ignored. */
   readonly foreign?: readonly string[]
@@ -81,8 +81,8 @@ function readText(name: string, { secret }: Setting<unknown>, environment: Envir
 }
 
 /**
- * Returns the value without the white space around it, such as the line end of a value that was made with `echo` for a
- * Secret of Kubernetes; undefined if nothing is left.
+ * Returns the value without white space at its ends, or undefined if nothing is left. For example, a value ends with a
+ * line break if it comes from a Kubernetes Secret that was created from the output of `echo`.
  */
 function trimmedValue(name: string, environment: Environment): string | undefined {
   return environment[name]?.trim() || undefined
@@ -220,7 +220,7 @@ export function list<T>(inner: Setting<T>): Setting<readonly T[]> {
           return inner.parse(item.trim())
         } catch (error) {
           if (items.length === 1) throw error
-          // The comma may belong to a generated secret.
+          // The value may be one secret that happens to contain a comma, so the message explains the comma.
           const reason = messageOf(error)
           throw new Error(
             `contains a comma, so it is read as several values; value ${index + 1} ${reason}`,
@@ -235,7 +235,7 @@ export function list<T>(inner: Setting<T>): Setting<readonly T[]> {
 export function httpUrl(description: string, options: SettingOptions = {}): Setting<string> {
   return setting(description, options, (value) => {
     const url = URL.parse(value)
-    // The test uses `href`, because `search` and `hash` are also empty if nothing follows the `?` or `#`.
+    // The condition uses `href`, because `search` and `hash` are also empty if nothing follows the `?` or `#`.
     if (url === null || !/^https?:$/.test(url.protocol) || /[?#]/.test(url.href)) {
       throw new Error(
         `must be an http or https address without a query or fragment, not "${withoutLogin(value)}"`,

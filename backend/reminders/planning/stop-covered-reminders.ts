@@ -39,7 +39,8 @@ const readUnsent = prepared(
       .selectFrom('messages')
       .innerJoin('reminders', 'reminders.message_id', 'messages.id')
       .select(['messages.id', 'messages.status', 'reminders.facts'])
-      // Without `unindexed`, SQLite would use an index of the account that is sorted by id, and read all its messages.
+      // Without `unindexed`, SQLite would use an index that begins with the account, and read all messages of the
+      // account.
       .where(unindexed('messages.account_id'), '=', accountId)
       .where('messages.debtor_id', '=', debtorId)
       .where('messages.direction', '=', 'outbound')

@@ -23,7 +23,10 @@ import { renderLogin } from './login-page.ts'
 const HOME = '/settings'
 const LOGIN = '/settings/login'
 
-/** The login form's messages after a logout. Their names are in the query, because an ended session stores nothing. */
+/**
+ * The names of the messages that the login form can show after a logout. The name is in the query of the form's URL: a
+ * session stores the name of its next message, but the logout has deleted the session.
+ */
 const LOGGED_OUT = ['logged_out', 'logged_out_everywhere'] as const
 
 function loginPathAfter(name: (typeof LOGGED_OUT)[number]): string {

@@ -43,8 +43,8 @@ export function renderPeople(frame: Frame, people: People, rejected?: RejectedIn
   const main = html`<h1>People</h1>
 <p class="lead">Admins can see and change everything: API keys and webhooks, people, customers, invoices and payments,
 reminders and their schedule, the kill switch, and the account. They can also read the audit log. Members can see customers,
-invoices, payments, reminders, API keys and webhooks, with e-mail addresses of messages masked and without webhook
-payloads. Members cannot see people or the audit log, and can change only their own login.</p>
+invoices, payments, reminders, API keys and webhooks. In messages, the recipient’s e-mail address is masked for Members.
+Members cannot see webhook payloads, people or the audit log, and can change only their own login.</p>
 <section aria-labelledby="users-title"><h2 id="users-title">Who can log in</h2>
 <table class="records"><caption class="unseen">People of this account</caption>
 <thead><tr><th scope="col">E-mail</th><th scope="col">Role</th><th scope="col">Status</th><th scope="col">Actions</th></tr></thead>

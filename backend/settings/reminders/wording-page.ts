@@ -90,7 +90,7 @@ export interface WordingView {
   readonly session: Session
   readonly key: WordingKey
   readonly values: Wording
-  /** The saved wording, which the form repeats in the field `INITIAL_VALUES`. */
+  /** The saved wording. A hidden field of the form, `INITIAL_VALUES`, also contains it. */
   readonly stored: Wording
   /** Whether the account has a wording of its own. */
   readonly isChanged: boolean

@@ -9,9 +9,9 @@ import type { Frame } from './response.ts'
 
 export interface Confirmation {
   readonly title: string
-  /** The path of the section's entry in the navigation. */
+  /** The path of the link that the navigation highlights. */
   readonly section: string
-  /** The page from which the user came: the target of the Cancel link and of the link at the top. */
+  /** The page to which the link at the top and the Cancel link lead. */
   readonly back: { readonly path: string; readonly name: string }
   readonly consequences: Html
   readonly action: string

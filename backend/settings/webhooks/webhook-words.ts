@@ -35,7 +35,8 @@ export const EVENT_WORDS: Readonly<Record<EventType, string>> = {
   'invoice.voided': 'An invoice was voided.',
   'invoice.written_off': 'An invoice was written off.',
   'invoice.credited': 'An invoice was credited in part or in full.',
-  'invoice.reopened': 'A payment of an invoice was reversed, or its allocation taken back.',
+  'invoice.reopened':
+    'A payment of an invoice was reversed, or an allocation to the invoice was taken back.',
   'invoice.disputed': 'A customer disputes an invoice.',
   'invoice.dispute_resolved': 'A dispute was resolved.',
   'payment.recorded': 'A payment was recorded.',
@@ -103,8 +104,8 @@ const ERROR_WORDS: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns the status code, a description of the error, or both if the response was incomplete; a dash if no attempt has
- * ended.
+ * Returns the status code of the response. If the attempt failed without a response, returns a description of the error
+ * instead; if the response was incomplete, both. Returns a dash if no attempt has ended.
  */
 export function outcomeWords(statusCode: number | null, error: string | null): string {
   const words = error === null ? '' : (ERROR_WORDS[error] ?? error)
