@@ -11,7 +11,7 @@ import {
 } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 
-/** Larger than the limit of API calls, because usage reports and forms with a CSV file are larger. */
+/** Larger than the limit of API calls, because usage reports and forms with a CSV file can be larger. */
 const SIGNED_BODY_BYTES_MAX = 1024 * 1024
 
 export interface GatewayRequestsDeps {

@@ -17,8 +17,9 @@ const PARTS: Readonly<Record<string, string>> = {
 }
 
 /**
- * `format` contains the year (YYYY), the month (M or MM) and the day (D or DD), each once and in any order. The
- * separators are `-`, `/`, `.` and spaces. M and D match one digit or two. Throws a `LedgerError` for any other format.
+ * `format` contains the year (YYYY), the month (M or MM) and the day (D or DD), each once and in any order. It may
+ * contain the separators `-`, `/`, `.` and spaces. M and D match one digit or two, so separators must stand
+ * between them and other parts. Throws a `LedgerError` for any other format.
  */
 export function dateReader(format: string): DateReader {
   const tokens = format.match(/YYYY|MM|M|DD|D|[-/. ]/g) ?? []

@@ -1,9 +1,9 @@
-/** Thrown if a file cannot be imported as it is. Nothing was recorded. */
+/** Thrown if the file is wrong, or an option of the import is wrong or missing. Nothing was recorded. */
 export class LedgerError extends Error {
   override readonly name = 'LedgerError'
   /** The option that is missing or wrong, or the part of the file that is wrong. */
   readonly about: 'columns' | 'currency' | 'date_format' | 'file' | 'rows'
-  /** The first errors of rows. Each begins with the number of its line. */
+  /** The first errors of rows. Each begins with its line, e.g. `line 3: `. */
   readonly rowErrors: readonly string[]
   /** The number of all errors of rows. */
   readonly rowErrorCount: number

@@ -63,7 +63,7 @@ export interface LedgerOptions {
   readonly currency: string | undefined
   readonly dateFormat: string
   readonly readDate: DateReader
-  readonly decimalMark: DecimalForm['mark']
+  readonly decimalMark: DecimalForm['decimalMark']
   /** The headers that the user assigned to fields. A field with an empty header is not imported. */
   readonly columns: ReadonlyMap<FieldName, string>
   /** The current date in the account's time zone; in UTC if the time zone is not known. */
@@ -278,15 +278,15 @@ function rulesOf({ readDate, dateFormat, decimalMark }: LedgerOptions): Rules {
   }
 }
 
-function amountIn(code: string, mark: DecimalForm['mark']): Check<number> {
+function amountIn(code: string, decimalMark: DecimalForm['decimalMark']): Check<number> {
   const exponent = currencyExponent(code)
   const decimals = '56789'.slice(0, exponent)
   const example =
     exponent === 0
       ? '1234'
-      : `1234${mark}${decimals} or 1${mark === '.' ? ',' : '.'}234${mark}${decimals}`
+      : `1234${decimalMark}${decimals} or 1${decimalMark === '.' ? ',' : '.'}234${decimalMark}${decimals}`
   return parsed(
-    (value) => parseDecimal(value, { exponent, mark }),
+    (value) => parseDecimal(value, { exponent, decimalMark }),
     `an amount of ${code} above 0, such as ${example} (credit notes cannot be imported)`,
   )
 }

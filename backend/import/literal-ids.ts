@@ -1,7 +1,7 @@
 /**
- * Finds customers that another system has created with an external id whose percent sign does not come from the
- * encoding of an import, such as `50%`. Without this, an import would create a second customer, because it encodes this
- * id as `50%25`.
+ * An import encodes the customer ids of a file: `50%` becomes the external id `50%25`. Another system may have created
+ * this customer with the literal external id `50%`. The import must find this customer instead of creating a second
+ * one.
  */
 import { fromExternalId } from './external-ids.ts'
 import type { Ledger, LedgerCustomer } from './ledger.ts'
@@ -37,8 +37,9 @@ export function withStoredExternalIds(ledger: Ledger, debtors: readonly DebtorRe
 }
 
 /**
- * Returns the id in the file if an import encodes it, although another system may have stored it unchanged. Returns
- * undefined for any other id: e.g. `A%20B` may also be the external id that an import has created from `A B`.
+ * Returns the customer's id in the file if it differs from its encoding, and another system may have stored it
+ * unencoded. Returns undefined for any other id: external ids cannot contain spaces, and `A%20B` may be the external id
+ * that an import has created from `A B`.
  */
 function literalIdOf({ id, externalId }: LedgerCustomer): string | undefined {
   if (id === externalId || /\s/u.test(id)) return undefined

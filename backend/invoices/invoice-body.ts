@@ -37,7 +37,7 @@ const notes = text({ max: 2000, min: 0, multiline: true })
 
 export const invoiceBody = object<InvoiceBody>({
   debtor_id: optional(objectId),
-  // The form of this id is not checked: no debtor has a malformed external id, so the error is `debtor_not_found`.
+  // The id may be malformed, e.g. contain spaces: no debtor has such an id, so the error is `debtor_not_found`.
   debtor_external_id: optional(text({ max: 128 })),
   number: optional(matching(/\S/, 'text that is not blank', { max: 64 })),
   external_id: optional(externalId),

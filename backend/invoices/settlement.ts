@@ -7,6 +7,7 @@ import { holdAfterFullPayment, holdOf, PAYMENT_RECEIVED } from './holds.ts'
 /** How long a partial payment pauses chasing. */
 const PAUSE_MS = 7 * 86_400_000
 
+/** True for a paid invoice too: a payment of it is an overpayment, which a request can allow. */
 export function isPayable(status: InvoiceStatus): boolean {
   return status !== 'draft' && status !== 'void'
 }
@@ -24,7 +25,8 @@ export async function addToAmountPaid(
   const amountDue = invoice.amount_due - amount
   const state = amountDue === 0 ? paidInFullChange(invoice, now) : partiallyPaidChange(invoice, now)
   const change = { amount_paid: invoice.amount_paid + amount, amount_due: amountDue, ...state }
-  // A partial payment does not change the status of a written-off invoice: only the event of the payment reports it.
+  // A partial payment of a written-off invoice does not change the status: there is an event of the payment, but none
+  // of the invoice.
   const event = state.status === undefined ? null : (`invoice.${state.status}` as const)
   return changeInvoice(tx, invoice, change, event, now)
 }
@@ -49,7 +51,7 @@ function partiallyPaidChange(
   if (invoice.status === 'written_off') return {}
   const status = 'partially_paid' as const
   const { chasing_hold: hold } = holdOf(invoice)
-  // Any other hold remains in force until a person resumes the reminders.
+  // A hold by a decision (see `holds.ts`) has no end. The pause after this payment must not replace it.
   if (hold !== null && hold !== PAYMENT_RECEIVED) return { status }
   const until = new Date(now.getTime() + PAUSE_MS).toISOString()
   // While the invoice is disputed, the pause is stored as a hold (see `holds.ts`).

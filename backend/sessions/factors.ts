@@ -63,8 +63,9 @@ export async function notifyOfAddedFactor(
 }
 
 /**
- * Notifies the user. If the password alone is now enough to log in, other Admins are notified too. Must be called after
- * the removal, and `user` must be the new row: a row with `totp_enabled_at` counts as having the app.
+ * Notifies the user. If the password alone is now enough to log in, Admins are notified too, except this user and the
+ * Admin who removed the factor. Must be called after the removal, and `user` must be the new row: a row with
+ * `totp_enabled_at` counts as having the app.
  */
 export async function notifyOfRemovedFactor(
   tx: Transaction,

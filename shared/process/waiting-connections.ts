@@ -14,9 +14,9 @@ const ACCEPT_MS_MAX = 2_000
 const IDLE_TURNS_NEEDED = 2
 
 /**
- * Accepts the connections that the system has opened but the process has not accepted. To be called before the servers
- * are closed: closing a server resets these connections, and their clients could not know whether their requests were
- * processed.
+ * Accepts the connections that the operating system has opened but the process has not accepted. To be called before
+ * the servers are closed: closing a server resets these connections, and their clients could not know whether their
+ * requests were processed.
  */
 export async function acceptWaitingConnections(servers: readonly Server[]): Promise<void> {
   const endsAt = performance.now() + ACCEPT_MS_MAX

@@ -1,6 +1,6 @@
 /**
- * Copies a SQLite database while a backend writes to it. The copy is complete and consistent as of one instant, and
- * contains no remains of deleted data.
+ * Copies a SQLite database, even while a backend writes to it. The copy is complete and consistent as of one instant,
+ * and contains no remains of deleted data.
  */
 import { sql } from 'kysely'
 import { SqliteConnection } from './connection.ts'

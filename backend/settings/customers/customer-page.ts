@@ -59,7 +59,7 @@ export interface CustomerView {
   readonly open: readonly InvoiceRow[]
   /** The newest invoices that are not open, newest first. */
   readonly others: readonly InvoiceRow[]
-  /** Whether a person can resume reminders about any open invoice, including those that are not in `open`. */
+  /** Whether a person can resume reminders about at least one open invoice, which may be missing in `open`. */
   readonly hasResumable: boolean
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]

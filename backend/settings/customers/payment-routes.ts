@@ -38,8 +38,6 @@ async function readPayment(
     findDebtor(reader, accountId, row.debtor_id),
     ids.length === 0 ? [] : findInvoices(reader, accountId, ids),
     row.status === 'reversed' ? readReversalTime(reader, row) : undefined,
-    // The audit log may have no action on a changed payment: the erasure of a customer changes payments, but is logged
-    // as an action on the customer.
     hasActionsOn(reader, accountId, id),
   ])
   const invoiceNumbers = new Map(invoices.map((invoice) => [invoice.id, invoice.number]))

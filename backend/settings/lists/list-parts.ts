@@ -72,5 +72,5 @@ export function renderAmountFields(filters: Filters): Html {
 /** Explains why a page is not full although more rows may match: the search stopped, to limit how long it takes. */
 export function renderPartialHint(isPartial: boolean, count: number): Html | undefined {
   if (!isPartial) return undefined
-  return html`<p class="hint">${plural(count, 'match', 'matches')} so far, because only a part of the list has been searched. “Next” continues the search.</p>`
+  return html`<p class="hint">${plural(count, 'match', 'matches')} on this page. Only a part of the list has been searched so far. “Next” continues the search.</p>`
 }

@@ -13,7 +13,7 @@ import type { PageResponse } from '../shell/response.ts'
 /** How many customers the page shows at most. */
 const SHOWN_MAX = 20
 
-/** How many customers a search finds at most. The page shows those with the oldest due dates. */
+/** How many customers a search finds at most. Of these, the page shows the `SHOWN_MAX` with the oldest due dates. */
 const FOUND_MAX = 200
 
 export interface CustomerPicker {

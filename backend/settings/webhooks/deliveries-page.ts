@@ -42,7 +42,7 @@ export function renderDeliveries(frame: Frame, view: DeliveriesView): Html {
 <p class="lead">Deliveries of the last 30 days, and older ones that still wait, newest first.</p>
 ${renderFilters(view)}
 ${rows.length === 0 ? !isPartial && renderEmpty(filters) : renderDeliveryTable('Deliveries, newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
-${isPartial && html`<p class="hint">${plural(rows.length, 'match', 'matches')} so far, because only part of the log has been searched. “Older” continues the search.</p>`}
+${isPartial && html`<p class="hint">${plural(rows.length, 'match', 'matches')} on this page. Only a part of the log has been searched so far. “Older” continues the search.</p>`}
 ${next !== null && renderNext(PATH, { endpoint_id, status, type, limit, cursor: next }, 'Older')}`
   return renderPage(frame, { title: 'Delivery log', section: '/settings/api-keys', main })
 }

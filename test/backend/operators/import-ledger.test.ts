@@ -23,19 +23,19 @@ function read(text: string | Buffer, overrides: Partial<LedgerOptions> = {}) {
 }
 
 t.test('amounts are parsed exactly, with the decimal places of the currency', async (t) => {
-  const usd = { exponent: 2, mark: '.' } as const
+  const usd = { exponent: 2, decimalMark: '.' } as const
   t.equal(parseDecimal('55.94', usd), 5594)
   t.equal(parseDecimal('55.9', usd), 5590)
   t.equal(parseDecimal('55', usd), 5500)
   t.equal(parseDecimal('55.9400', usd), 5594, 'zeros beyond the cents change nothing')
   t.equal(parseDecimal('1.005', usd), undefined, 'nothing is rounded')
-  t.equal(parseDecimal('1.005', { exponent: 3, mark: '.' }), 1005)
-  t.equal(parseDecimal('1234', { exponent: 0, mark: '.' }), 1234)
-  t.equal(parseDecimal('1234.5', { exponent: 0, mark: '.' }), undefined)
-  t.equal(parseDecimal('1234,56', { exponent: 2, mark: ',' }), 123456)
+  t.equal(parseDecimal('1.005', { exponent: 3, decimalMark: '.' }), 1005)
+  t.equal(parseDecimal('1234', { exponent: 0, decimalMark: '.' }), 1234)
+  t.equal(parseDecimal('1234.5', { exponent: 0, decimalMark: '.' }), undefined)
+  t.equal(parseDecimal('1234,56', { exponent: 2, decimalMark: ',' }), 123456)
   t.equal(parseDecimal('9999999999.99', usd), 999_999_999_999)
   for (const grouped of ['1.234,56', '1 234,56', '1\u00a0234,56', '1’234,56']) {
-    t.equal(parseDecimal(grouped, { exponent: 2, mark: ',' }), 123456, grouped)
+    t.equal(parseDecimal(grouped, { exponent: 2, decimalMark: ',' }), 123456, grouped)
   }
   for (const text of [
     '0',
@@ -75,7 +75,7 @@ t.test('a formatted amount is parsed to the same amount', async (t) => {
   fc.assert(
     fc.property(cents, fc.integer({ min: 0, max: 4 }), (amount, exponent) => {
       const text = formatMinor(BigInt(amount), exponent)
-      const form = { exponent, mark: '.' } as const
+      const form = { exponent, decimalMark: '.' } as const
       const isSame = parseDecimal(text.replaceAll(',', ''), form) === amount
       return isSame && (exponent === 0 || parseDecimal(text, form) === amount)
     }),

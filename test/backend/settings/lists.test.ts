@@ -481,7 +481,7 @@ t.test(
     matches(
       t,
       first,
-      containing('0 matches so far, because only a part of the list has been searched.'),
+      containing('0 matches on this page. Only a part of the list has been searched so far.'),
     )
     const next = /href="([^"]+)"[^>]*>Next/.exec(first)?.[1]?.replaceAll('&amp;', '&')
     matches(t, (await ada.page(next ?? '')).text, containing(id))
