@@ -100,7 +100,7 @@ export const reminderContentCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders payment',
     summary:
-      'Show, replace or remove the payment details in an account’s reminders, per currency. Without details, they are only shown. New details replace all earlier details of the currency.',
+      'Show, replace or remove the payment details in an account’s reminders, per currency. If neither new details nor --remove is given, the payment details are only shown. New details replace all earlier details of the currency.',
     arguments: [],
     options: {
       account: ACCOUNT,

@@ -1,7 +1,7 @@
 /**
- * Renders an operation as a `curl` command, and as a program in each other language of the reference. The programs are
- * complete, and need only the standard library of their language; the one in Python also needs `requests`. All read the
- * API key from the environment variable `KEY`.
+ * Renders an operation as a `curl` command, and as a program in several languages. The programs are complete, and need
+ * only the standard library of their language; the Python program also needs `requests`. The command and the programs
+ * read the API key from the environment variable `KEY`.
  */
 import { exampleTarget, renderCurl } from './curl.ts'
 import type { DocumentedOperation, Example } from './document.ts'

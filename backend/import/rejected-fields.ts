@@ -38,7 +38,8 @@ export function describeFieldErrors(
   }
   return (
     errors
-      // A detail begins with the name of the member. Elsewhere, only a name with `_` is certainly the name of a member.
+      // The first word of a detail is the name of a member. Of the other words, only those with `_` are certainly names
+      // of members.
       .map(({ detail }: { readonly detail?: unknown }) =>
         String(detail).replace(/^[a-z_]+\b|\b[a-z]+(?:_[a-z]+)+\b/g, nameOf),
       )

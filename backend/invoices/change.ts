@@ -65,7 +65,7 @@ async function withLines(tx: Transaction, row: InvoiceRowWithOptionalLines): Pro
 /** Reading once is enough, because the lines of an invoice never change. */
 const readLines = oncePerTransaction(async (tx, id) => {
   const [row] = await selectLines(tx, { id })
-  assert(row !== undefined, 'a changed invoice exists')
+  assert(row !== undefined, 'a changed invoice must exist')
   return row.line_items
 })
 

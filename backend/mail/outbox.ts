@@ -14,7 +14,7 @@ import type { MailOutboxRow, Reader, Transaction } from '../database/tables.ts'
 import { HAND_OVER_MS_MAX, type HandOverResult, type Mailer } from './mail.ts'
 import { dispatchNotice, findNewNotices, NOTICES, type NoticeKind } from './notices.ts'
 import { renderMailHtml, renderMailText } from './wording/mail-body.ts'
-import { type NoticeTextDeps, writeNotice } from './wording/notice-texts.ts'
+import { composeNotice, type NoticeTextDeps } from './wording/notice-texts.ts'
 
 const BATCH_MAX = 10
 
@@ -144,7 +144,7 @@ async function composeAndHandOver(
     .selectAll()
     .where('id', '=', row.notice_id)
     .executeTakeFirst()
-  const body = notice && (await writeNotice(database.read, deps, notice))
+  const body = notice && (await composeNotice(database.read, deps, notice))
   if (body === undefined) {
     // A permanent refusal is not retried.
     const detail = 'the notice is obsolete'

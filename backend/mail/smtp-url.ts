@@ -7,11 +7,11 @@ export interface SmtpAddress {
   readonly port: number
   /**
    * Whether TLS is implicit. Otherwise STARTTLS is used if the server offers it, and required if there is a login and
-   * the server is on another machine.
+   * `isLocal` is false.
    */
   readonly isTlsImplicit: boolean
   readonly login: { readonly user: string; readonly pass: string } | undefined
-  /** Whether the server is on this machine. Its certificate is then not verified. */
+  /** Whether the host is `localhost` or a loopback address. The certificate of the server is then not verified. */
   readonly isLocal: boolean
 }
 

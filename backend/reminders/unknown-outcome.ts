@@ -8,8 +8,8 @@ const OUTCOME_KNOWN: readonly MessageStatus[] = ['sent', 'delivered', 'bounced']
 
 /**
  * Returns the stage of the invoice's last reminder if it is unknown whether the mail server accepted this reminder;
- * otherwise undefined. If a stage is returned, `chasing_last_message_at` is the time of this reminder, but
- * `chasing_stage` is an earlier stage, or null.
+ * otherwise undefined. If a stage is returned, the invoice's `chasing_last_message_at` is the time of this reminder,
+ * but its `chasing_stage` is an earlier stage, or null.
  */
 export async function findStageWithUnknownOutcome(
   reader: Reader,

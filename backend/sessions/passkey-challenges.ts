@@ -52,8 +52,8 @@ export async function consumeChallenge(
 }
 
 /**
- * Returns the challenge in `clientDataJSON`, whose signature the caller must still verify; an empty text if there is
- * none.
+ * Returns the challenge in `clientDataJSON`; an empty text if there is none. `clientDataJSON` comes from the browser,
+ * and is not verified here.
  */
 export function challengeIn(clientDataJSON: string): string {
   try {

@@ -1,6 +1,6 @@
 /**
- * Sample data for test events, which receivers recognize by `"test": true`. No real record has an id like those
- * of the samples, which consist of zeros after the prefix.
+ * Sample data for test events, which receivers recognize by `"test": true`. The ids of the samples consist of zeros
+ * after the prefix. No real record has such an id.
  */
 
 import type { EventType } from '../events/event-types.ts'
@@ -201,8 +201,8 @@ const SAMPLES: Readonly<Record<string, object>> = {
 }
 
 /**
- * What an event reports. `current`: the changed members whose values differ from the sample above. `previous`: the
- * values of the changed members before the change; null if the event contains none.
+ * What an event reports. `current`: the members whose values differ from the sample above. `previous`: the values of
+ * the changed members before the change; null if the event contains none.
  */
 type Change = readonly [current: object, previous: object | null]
 

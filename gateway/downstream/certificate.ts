@@ -41,7 +41,7 @@ export function readCertificate(
   if (!leaf.checkPrivateKey(privateKey)) {
     throw new SettingsError(['TLS_KEY is not the private key of the first certificate in TLS_CERT'])
   }
-  // The TLS library also rejects an invalid chain, or a key that is too short.
+  // The TLS library also rejects a malformed certificate in the chain, or a key that is too short.
   requireUsable('TLS_CERT', () => createSecureContext({ cert, key }))
   const names = leaf.subjectAltName ?? leaf.subject
   const [validFrom, expiresAt] = [Date.parse(leaf.validFrom), Date.parse(leaf.validTo)]

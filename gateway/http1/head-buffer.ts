@@ -28,8 +28,9 @@ export class HeadBuffer extends GrowingBuffer {
   }
 
   /**
-   * Must be called after `takeHead` has returned undefined and the buffered bytes were checked for errors. The last
-   * three bytes do not count as searched, because the end of the head may begin there.
+   * Lets the next search skip the bytes that are buffered now. Call this only after `takeHead` has returned undefined
+   * and these bytes were checked for errors. The last three bytes are not skipped, because the end of the head may
+   * begin there.
    */
   markSearched(): void {
     this.#searchedLength = Math.max(0, this.bytes.length - (END_OF_HEAD.length - 1))

@@ -27,7 +27,7 @@ export interface DebtorRow {
   chasing_until: string | null
   /** JSON object: the debtor's own ladder (how many days past due each stage is sent); null: the account's. */
   ladder: string | null
-  /** When the planner processes the debtor next; null: only after the data changes. */
+  /** When a worker next plans the debtor's reminders; null if the plan stays valid until some data changes. */
   plan_at: string | null
   /** When the personal data were erased. Afterwards, the debtor can no longer be edited. */
   erased_at: string | null

@@ -7,7 +7,7 @@ export interface PaymentRow {
   /** All amounts are in minor units of the currency, e.g. in cents. */
   amount: number
   currency: string
-  /** The part that is not allocated to invoices: money on account. */
+  /** The part that is not allocated to invoices: money on account, unless the payment is reversed. */
   unapplied_amount: number
   received_on: string
   method: 'bank_transfer' | 'card' | 'direct_debit' | 'cash' | 'cheque' | 'other'

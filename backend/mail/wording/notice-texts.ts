@@ -26,7 +26,7 @@ const QUOTE_UNITS_MAX = 1500
 /**
  * Returns undefined if the notice is obsolete. Throws an error if this version does not know the kind of the notice.
  */
-export async function writeNotice(
+export async function composeNotice(
   reader: Reader,
   deps: NoticeTextDeps,
   notice: NoticeRow,
@@ -191,8 +191,8 @@ async function passwordReset(
 }
 
 /**
- * Returns undefined if the link was used or withdrawn, or if the secret from which `MailedCodes` derived its code is no
- * longer configured.
+ * Returns undefined if the link was used or withdrawn, or if the secret from which the code in the link was derived is
+ * no longer configured.
  */
 async function findLink(
   reader: Reader,

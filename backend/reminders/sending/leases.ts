@@ -7,11 +7,12 @@ export const REMINDER_LEASES = leasesOf({
   table: 'reminders',
   key: 'message_id',
   workMsMax: HAND_OVER_MS_MAX,
-  // Each rehearsal of the same data must send the same messages in the same order.
+  // Rehearsals (`../rehearsal.ts`) of the same data must send the same messages in the same order, including messages
+  // that are due at the same instant.
   sortsTiesByKey: true,
 })
 
-/** Sets the time of the message's next send check (null for none), and releases its lease. */
+/** Sets the time of the message's next send check (null for none), and releases the lease. */
 export async function setNextRun(
   tx: Transaction,
   messageId: string,

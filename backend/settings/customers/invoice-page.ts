@@ -40,9 +40,12 @@ export interface InvoicePageView {
   readonly today: string
   readonly row: InvoiceRow
   readonly customerName: string
-  /** See `blockReasonOf`. */
+  /**
+   * Why no reminder reaches the customer: the customer is archived, paused, or not reachable by mail. Otherwise
+   * undefined.
+   */
   readonly blockReason: string | undefined
-  /** The stage of the last reminder if it is unknown whether it arrived, otherwise undefined. */
+  /** The stage of the last reminder if it is unknown whether the mail server accepted it, otherwise undefined. */
   readonly stageOfUnconfirmedReminder: LadderStage | undefined
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
@@ -73,7 +76,10 @@ const RESOLVE: PageAction = {
   hint: 'As the reason, enter what was agreed. Reminders continue where they stopped.',
 }
 
-/** When the dispute is resolved, another reason may still block reminders, e.g. a payment or an earlier decision. */
+/**
+ * When the dispute is resolved, reminders may still be blocked: for a week after a partial payment, or by an earlier
+ * decision of a person.
+ */
 function resolveAction(row: InvoiceRow, { now, session }: InvoicePageView): PageAction {
   const storedHold = holdOf(row)
   const { chasing_status: status, ...otherFields } = chasingFieldsFor(storedHold, now)

@@ -92,13 +92,16 @@ export interface TakeBackView {
   readonly timezone: string
   readonly isAdmin: boolean
   /**
-   * Present on the page after a request that takes records back. `done` is the number of records that this and the
-   * earlier requests took back. `isComplete` is false if records remain for another request.
+   * Present if the page is the response to a request that took records back. `done` is the number of records that this
+   * request and the earlier ones took back. `isComplete` is false if records remain for another request.
    */
   readonly progress?: { readonly done: number; readonly isComplete: boolean }
 }
 
-/** With `data-continue`, the script submits the form immediately. */
+/**
+ * Renders one import, with the form that takes it back. If the action needs several requests, `data-continue` lets the
+ * script of the pages submit the form again without another click.
+ */
 export function renderImport(frame: Frame, view: TakeBackView): Html {
   const { row, plan, timezone, isAdmin, progress } = view
   const { counts } = row

@@ -14,7 +14,9 @@ import { exactTime } from '../shell/words.ts'
 import { renderExpiryField } from './restriction-fields.ts'
 
 export interface RotateView {
+  /** The old key. */
   readonly row: ApiKeyRow
+  /** The name of the new key. */
   readonly name: string
   readonly expiresOn: string
   readonly timezone: string

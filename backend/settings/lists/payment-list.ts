@@ -138,7 +138,7 @@ function parse({ query }: SessionRequest): ParsedQuery {
 interface ListView extends ParsedQuery {
   readonly rows: readonly PaymentRow[]
   readonly next: string | null
-  /** Whether the search stopped before it found a payment of the next page, although more payments may match. */
+  /** Whether the search stopped early, to limit how long it takes. The page may then be incomplete, or empty. */
   readonly isPartial: boolean
   readonly counted: PaymentCounts
   /** Customer names by id. */

@@ -43,7 +43,7 @@ export const sessionListPages: readonly SessionPage[] = [
     path: CONFIRM_PATH,
     allowedWithoutSecondFactor: true,
     handle: async ({ query }) => ({
-      page: (frame) => renderPasswordPage(frame, pathOf(query.get('next') ?? '')),
+      page: (frame) => renderPasswordPage(frame, settingsPathOrHome(query.get('next') ?? '')),
     }),
   },
   {
@@ -54,13 +54,13 @@ export const sessionListPages: readonly SessionPage[] = [
     async handle(request, deps) {
       // The session gets a new token, unless a concurrent request has already replaced the token.
       const token = await confirmPassword(request, deps)
-      const location = pathOf(request.fields.text('next'))
+      const location = settingsPathOrHome(request.fields.text('next'))
       return token === undefined ? { location } : { location, token }
     },
     rerender:
       async ({ fields }, problem) =>
       (frame) =>
-        renderPasswordPage(frame, pathOf(fields.text('next')), problem),
+        renderPasswordPage(frame, settingsPathOrHome(fields.text('next')), problem),
   },
 ]
 
@@ -68,7 +68,7 @@ export const sessionListPages: readonly SessionPage[] = [
  * Returns the text if it is the path of a page of Settings, otherwise the path of Home: no link may redirect to another
  * site.
  */
-function pathOf(text: string): string {
+function settingsPathOrHome(text: string): string {
   return /^\/settings(?:\/[\w-]+)*(?:\?[\w=&%.-]*)?$/.test(text) ? text : '/settings'
 }
 
