@@ -130,7 +130,7 @@ function renderResumeForm(frame: Frame, rejected?: RejectedForm): Html {
 <p><button class="primary">Resume reminders</button></p></form>`
 }
 
-/** If scripts run, a link to the page of the kill switch opens this dialog instead. */
+/** If scripts run, the link “Stop all reminders” opens this dialog instead of the page of the kill switch. */
 export function renderStopDialog(frame: Frame): Html {
   return html`<dialog id="stop-dialog" role="alertdialog" aria-labelledby="stop-title" aria-describedby="stop-text">
 <h2 id="stop-title">Stop all reminders?</h2>
