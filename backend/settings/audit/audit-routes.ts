@@ -67,7 +67,7 @@ function parseQuery(given: URLSearchParams): { list: ListQuery; query: AuditQuer
   const actor = list.value('actor')?.trim()
   const subject = list.value('subject_id')?.trim()
   const query = {
-    // The label of a user is an e-mail address in lower case. Other labels, e.g. names of keys, may have capitals.
+    // The label of a user is an e-mail address in lower case. Other labels, e.g. `operator`, contain no `@`.
     actor: actor?.includes('@') ? actor.toLowerCase() : actor,
     action: choiceOf(list, 'action', AUDIT_ACTIONS),
     subject_id: ID_IN_PAGE_ADDRESS.exec(subject ?? '')?.[1] ?? subject,
