@@ -131,11 +131,13 @@ async function readDebtor(
 }
 
 function bodyOf(fields: Fields): JsonObject {
-  const chase = fields.text('chase_if_overdue')
+  const chase = fields.text('chase_if_overdue') || 'true'
+  if (chase !== 'true' && chase !== 'false')
+    rejectField('chase_if_overdue', 'chase_if_overdue must be true or false.', 'invalid_enum')
   return {
     ...fields.filledTexts(TEXT_FIELDS),
     amount: amountOf(fields),
-    chase_if_overdue: chase === '' || chase === 'true',
+    chase_if_overdue: chase === 'true',
   }
 }
 

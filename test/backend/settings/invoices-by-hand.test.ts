@@ -41,6 +41,22 @@ t.test('an invoice is credited after a preview', async (t) => {
   matches(t, (await ada.page(`/settings/invoices/${invoice.id}`)).text, containing('Credited'))
 })
 
+// Regression: `yes` counted as false, so the customer got no reminders.
+t.test('a script that enters an invoice must spell `chase_if_overdue` as true or false', async (t) => {
+  const settings = await startMoneySettings(t)
+  const { id: debtor_id } = settings.debtor
+  const enter = (chase_if_overdue: string) =>
+    settings.ada.send('POST', '/settings/invoices', {
+      ...{ ...PAST_DUE, debtor_id, number: 'A-1', amount: 10_000, currency: 'EUR' },
+      ...{ chase_if_overdue, idempotency_key: 'a-1' },
+    })
+  matches(t, await enter('yes'), {
+    status: 422,
+    json: { errors: [{ pointer: '/chase_if_overdue', code: 'invalid_enum' }] },
+  })
+  matches(t, await enter('false'), { status: 201 })
+})
+
 t.test(
   'a person adds a customer and an invoice; a form that is sent twice creates one record',
   async (t) => {
