@@ -42,7 +42,7 @@ t.test('an invoice is credited after a preview', async (t) => {
 })
 
 // Regression: `yes` counted as false, so the customer got no reminders.
-t.test('a script that enters an invoice must spell `chase_if_overdue` as true or false', async (t) => {
+t.test('a script must send `true` or `false` as `chase_if_overdue`', async (t) => {
   const settings = await startMoneySettings(t)
   const { id: debtor_id } = settings.debtor
   const enter = (chase_if_overdue: string) =>
