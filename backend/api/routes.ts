@@ -25,8 +25,8 @@ export interface ApiDeps {
 export interface ApiRefs {
   AuthCredentialsExtra: Caller
   /**
-   * Completes the response of an operation whose `begin` authentication has called, so that reading starts while the
-   * key is checked; undefined for operations with `respond`.
+   * The function that the operation's `begin` returned; undefined for operations with `respond`. Authentication calls
+   * `begin`, so that reading starts while the key is checked.
    */
   AuthArtifactsExtra: { finish: Finish | undefined }
   Params: { id?: string }

@@ -67,14 +67,14 @@ export async function createInvoice(
   const dueDate = input.dueDate ?? addDays(issueDate, termsDays)
   const isOld = input.chaseIfOverdue === false && dueDate < today
   const isChased = input.status === 'open' && !isOld
-  const owed = {
+  const coverable = {
     id: createId('inv'),
     currency: input.currency,
     due_date: dueDate,
     amount_due: totals.amount,
   }
   const row: InvoiceRow = {
-    ...owed,
+    ...coverable,
     account_id: accountId,
     debtor_id: debtor.id,
     number: input.number ?? (await generateInvoiceNumber(tx, accountId)),
@@ -92,7 +92,7 @@ export async function createInvoice(
     chasing_stage: null,
     chasing_last_message_at: null,
     ...(isChased
-      ? await initialChasing(tx, debtor, owner.timezone, owed, now)
+      ? await initialChasing(tx, debtor, owner.timezone, coverable, now)
       : notChased(isOld ? 'history' : null)),
     chasing_cycle: 1,
     disputed_at: null,

@@ -24,8 +24,8 @@ export async function reopenInvoice(
 }
 
 /**
- * An invoice that was paid after it had been written off is written off again. Returns null if the invoice was and
- * remains written off, because the event of the payment is then enough.
+ * Returns the type of the event to record for the invoice. If the invoice was paid after it had been written off, it is
+ * written off again. Null: the invoice remains written off, and only the event of the payment is recorded.
  */
 function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
   if (writtenOffAt === null) return 'invoice.reopened'

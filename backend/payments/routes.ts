@@ -42,7 +42,7 @@ export const paymentOperations: readonly Operation[] = [
     operationId: 'createPayment',
     body: paymentBody,
     idempotencyKey: 'required',
-    originalIdMember: 'original_payment_id',
+    keyReusedIdMember: 'original_payment_id',
     async create(tx, { caller, now, idempotencyKey, fingerprint }, body) {
       const { payment, allocations } = await recordPayment(
         tx,
@@ -90,7 +90,7 @@ function isPlainId(id: unknown): id is string {
 
 /**
  * Finds the payment that was recorded with an idempotency key, even if the stored response has expired. Without this, a
- * late retry would be rejected instead of receiving the payment.
+ * late retry would be rejected.
  */
 async function findRecordedPayment(
   reader: Reader,

@@ -105,9 +105,9 @@ export async function findSession(
 }
 
 /**
- * Returns the session with the user's present role, even if a concurrent request has replaced the token: the session is
- * found by its user and its start, and the result contains the given token. Returns undefined if the session has ended,
- * or if its user is not active any more.
+ * Returns the session with the user's present role. Finds it by the user and `createdAt`, because a concurrent request
+ * may have replaced the token; the result has the given token. Returns undefined if the session has ended, or if its
+ * user is not active any more.
  */
 export async function readSessionAgain(
   reader: Reader,

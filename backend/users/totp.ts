@@ -64,8 +64,8 @@ function plainCode(entered: string): string {
 }
 
 /**
- * In Unicode, the ten digits of each script are consecutive and begin with the zero. The digits of another script may
- * precede them directly. The distance from the first of all these digits is then too large by a multiple of ten.
+ * In Unicode, the ten digits of each script are consecutive and begin with the zero. Several scripts can follow each
+ * other directly, so the value of a digit is its distance from the start of the whole run, modulo ten.
  */
 function asciiDigit(character: string): string {
   const isDigit = (candidate: number) => /\p{Nd}/u.test(String.fromCodePoint(candidate))

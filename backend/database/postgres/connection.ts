@@ -242,7 +242,7 @@ export class TransactionConnection implements DatabaseConnection {
   }
 
   #translate(error: unknown, { statement }: Pending): unknown {
-    const isRenamed = this.#names.renewAfter(error, statement.text, statement.name)
+    const isRenamed = this.#names.replaceUnusableName(error, statement.text, statement.name)
     // If the statement has a new name now, the transaction may succeed when it runs again.
     const kind = isRenamed ? 'conflict' : errorKindOf(error)
     if (kind === undefined || !(error instanceof Error)) return error

@@ -25,7 +25,7 @@ export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T>
  * Makes PostgreSQL compare texts by code point, as SQLite does, in all columns that migrations create. Lists then have
  * the same order on both databases, and prefixes can be found by comparison.
  */
-export const textByCodePoint: KyselyPlugin = {
+export const collateTextColumns: KyselyPlugin = {
   transformQuery({ node }): RootOperationNode {
     if (node.kind !== 'RawNode') return node
     return { ...node, sqlFragments: node.sqlFragments.map(collate) }

@@ -6,7 +6,7 @@ import type { MigrationTarget } from '../migrating/target.ts'
 import { type PrepareOptions, prepareSchema } from '../migrations.ts'
 import { query } from './connection.ts'
 import { connectFailureOf, endsConnection, errorKindOf } from './errors.ts'
-import { kyselyOnConnection, textByCodePoint } from './kysely.ts'
+import { collateTextColumns, kyselyOnConnection } from './kysely.ts'
 import {
   addColumn,
   type BuildOptions,
@@ -14,7 +14,7 @@ import {
   replaceCheck,
   replaceCheckWithoutBlocking,
 } from './schema-changes.ts'
-import { connectAlone } from './sessions.ts'
+import { openSeparateSession } from './sessions.ts'
 
 const VERSION_MIN = 14
 
@@ -51,7 +51,7 @@ export async function migrateServer(
   name: string,
   options: PrepareOptions,
 ): Promise<readonly string[]> {
-  const client = await connectAlone(url, name).catch((error: unknown) => {
+  const client = await openSeparateSession(url, name).catch((error: unknown) => {
     throw new Error(`The database cannot be reached: ${connectFailureOf(error)}`, { cause: error })
   })
   let connectionError: Error | undefined
@@ -60,7 +60,7 @@ export async function migrateServer(
   })
   try {
     await checkServer(client)
-    const connect = () => connectAlone(url, name)
+    const connect = () => openSeparateSession(url, name)
     const target = createTarget(client, { progress: options.progress, connect })
     const migrated = await prepareSchema(target, options).catch((error: unknown) => {
       const lost = connectionError ?? (endsConnection(error) ? error : undefined)
@@ -86,7 +86,7 @@ function createTarget(client: pg.ClientBase, options: BuildOptions): MigrationTa
     streamQuery() {
       throw new Error('Migrations do not stream')
     },
-  }).withPlugin(textByCodePoint)
+  }).withPlugin(collateTextColumns)
   const transaction: MigrationTarget['transaction'] = (work) =>
     retryWhileLocked(progress, () => transact(db, work))
   return {

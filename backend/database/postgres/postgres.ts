@@ -30,7 +30,12 @@ import { migrateServer } from './migration.ts'
 import { Primary } from './primary.ts'
 import { PostgresReaders } from './readers.ts'
 import { parseServers } from './servers.ts'
-import { checkRoleLimits, connectAlone, connectToPrimary, type SessionOptions } from './sessions.ts'
+import {
+  checkRoleLimits,
+  connectToPrimary,
+  openSeparateSession,
+  type SessionOptions,
+} from './sessions.ts'
 import { StatementNames } from './statement-names.ts'
 import { type GroupWork, TransactionGroups, type Work } from './transaction-groups.ts'
 import { PostgresWriters, type Writer } from './writers.ts'
@@ -219,7 +224,7 @@ class PostgresDatabase implements OpenDatabase {
   }
 
   async snapshot<T>(work: (read: Reader) => Promise<T>): Promise<T> {
-    const client = await connectAlone(this.#direct.url, this.#name)
+    const client = await openSeparateSession(this.#direct.url, this.#name)
     try {
       await client.query('begin isolation level repeatable read read only')
       const read = kyselyOnConnection<Tables>({

@@ -1,7 +1,7 @@
 /**
  * Finds which of several servers accepts writes. A standby that is promoted starts a timeline with a higher number. A
- * former primary has a timeline with a lower number, and is never used again: the backend could otherwise accept a key
- * that was revoked on the new primary.
+ * server with a timeline lower than the highest one seen is a former primary, and is not used: the backend could
+ * otherwise accept a key that was revoked on the new primary.
  *
  * Each server is polled over a connection of its own, so that a server that hangs does not delay the others.
  *
@@ -21,8 +21,8 @@ import { configFor, describeServer } from './servers.ts'
 const POLL_MS = 250
 
 /**
- * Leases have a margin for clocks that differ (`MARGIN_MS` in `../../background/leases.ts`). If each backend's clock
- * differs from the server's by at most 10 s, two backends differ by at most 20 s.
+ * If this backend's clock differs from the server's by more, background work is paused. The clocks of two backends then
+ * differ by at most 20 s, for which leases have a margin (`MARGIN_MS` in `../../background/leases.ts`).
  */
 const CLOCK_DIFFERENCE_MS_MAX = 10_000
 
@@ -286,8 +286,7 @@ async function readState(
     synchronous: boolean
     time: number
   }>(
-    // The first eight digits of a WAL file's name are the timeline. A server in recovery cannot report its
-    // timeline.
+    // The first eight digits of a WAL file's name are the timeline. `pg_walfile_name` fails in recovery.
     `select pg_is_in_recovery() as standby, ${
       isOneOfSeveral
         ? `case when pg_is_in_recovery() then ''

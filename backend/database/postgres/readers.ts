@@ -18,7 +18,7 @@ import { ReaderConnection, type ReadResult, type ReadStatement } from './reader-
 import type { SessionOptions } from './sessions.ts'
 import { StatementNames } from './statement-names.ts'
 
-/** The maximum number of reads in one statement, which bounds how long the first of them waits for the last. */
+/** The maximum number of reads in one statement. Each gets its rows only when the whole statement has run. */
 const GROUP_MAX = 32
 
 /**
@@ -45,7 +45,7 @@ interface Read {
   reject(error: unknown): void
 }
 
-/** `page` is the query for a page of a list; `single` is any other statement that is not prepared, for one read. */
+/** `prepared` and `page`: made by `prepared` or `preparedPage` (prepared.ts). `single`: any other statement. */
 type Kind = 'prepared' | 'page' | 'single'
 
 interface Group {
@@ -100,7 +100,7 @@ export class PostgresReaders implements DatabaseConnection {
       const group = this.#waiting.get(sql) ?? { kind: kindOf(compiled), reads: [] }
       group.reads.push({ parameters, waitingSince: performance.now(), resolve, reject })
       this.#waiting.set(sql, group)
-      this.#sendAfterTurn()
+      this.#scheduleSend()
       this.#limitWaiting(this.#options.waitMsMax)
     })
   }
@@ -115,7 +115,7 @@ export class PostgresReaders implements DatabaseConnection {
     await Promise.all([...this.#quick, ...this.#slow].map((connection) => connection.close()))
   }
 
-  #sendAfterTurn(): void {
+  #scheduleSend(): void {
     if (this.#isSendScheduled || this.#waiting.size === 0) return
     this.#isSendScheduled = true
     setImmediate(() => {
@@ -140,7 +140,7 @@ export class PostgresReaders implements DatabaseConnection {
     for (const [connection, groups] of toSend) {
       connection.inOneWrite(() => {
         for (const group of groups) {
-          void this.#run(connection, group).then(() => this.#sendAfterTurn())
+          void this.#run(connection, group).then(() => this.#scheduleSend())
         }
       })
     }
@@ -285,7 +285,7 @@ export class PostgresReaders implements DatabaseConnection {
     try {
       return await connection.run({ text, name, values })
     } catch (error) {
-      if (!this.#names.renewAfter(error, text, name)) throw error
+      if (!this.#names.replaceUnusableName(error, text, name)) throw error
       return await connection.run({ text, name: this.#names.nameOf(text), values })
     }
   }

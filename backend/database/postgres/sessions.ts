@@ -148,7 +148,7 @@ function startupLimits({ lockMsMax, hasTimeLimits, readOnly }: SessionOptions): 
  * Opens a separate session whose statements have no time limits, e.g. for a migration or a snapshot. Throws if the URL
  * leads to a pooler, which would pass a session-level lock to the next client of the session.
  */
-export async function connectAlone(url: string, name: string): Promise<pg.Client> {
+export async function openSeparateSession(url: string, name: string): Promise<pg.Client> {
   try {
     return await connect(url, name, {
       // Overrides the defaults of the role.
@@ -165,10 +165,10 @@ export async function connectAlone(url: string, name: string): Promise<pg.Client
   }
 }
 
-/** Like `connectAlone`, but the session is closed when another server accepts writes. */
+/** Like `openSeparateSession`, but the session is closed when another server accepts writes. */
 export async function connectToPrimary(primary: Primary, name: string): Promise<pg.Client> {
   const { url } = primary
-  const client = await connectAlone(url, name)
+  const client = await openSeparateSession(url, name)
   primary.track(client as Client, url)
   return client
 }

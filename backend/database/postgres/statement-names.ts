@@ -28,7 +28,7 @@ export class StatementNames {
    * If `error` reports that the server can no longer run the statement under `name`, issues a new name for it and
    * returns true: the statement can then be run again.
    */
-  renewAfter(error: unknown, sql: string, name: string | undefined): boolean {
+  replaceUnusableName(error: unknown, sql: string, name: string | undefined): boolean {
     if (name === undefined || !requiresNewName(error)) return false
     // Another run may have got the same error and already issued a new name.
     if (this.#names.get(sql) === name) this.#issue(sql)

@@ -88,7 +88,7 @@ export class SqliteReaders implements DatabaseConnection {
       const group = this.#waiting.get(sql) ?? { isPage, reads: [] }
       group.reads.push({ parameters, resolve, reject })
       this.#waiting.set(sql, group)
-      this.#sendAfterTurn()
+      this.#scheduleSend()
     })
   }
 
@@ -109,14 +109,14 @@ export class SqliteReaders implements DatabaseConnection {
   resume(): void {
     clearTimeout(this.#pauseTimer)
     this.#pauseTimer = undefined
-    this.#sendAfterTurn()
+    this.#scheduleSend()
   }
 
   get #isPaused(): boolean {
     return this.#pauseTimer !== undefined
   }
 
-  #sendAfterTurn(): void {
+  #scheduleSend(): void {
     if (this.#isSendScheduled || this.#free.length === 0 || this.#waiting.size === 0) return
     if (this.#isPaused) return
     this.#isSendScheduled = true
@@ -139,7 +139,7 @@ export class SqliteReaders implements DatabaseConnection {
       if (reads.length > 0) this.#waiting.set(sql, group)
       void this.#run(reader, sql, isPage, next).then(() => {
         this.#free.push(reader)
-        this.#sendAfterTurn()
+        this.#scheduleSend()
       })
     }
   }

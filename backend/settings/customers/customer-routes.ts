@@ -97,7 +97,7 @@ export const customerPages: readonly SessionPage[] = [
     pauseAgain,
   ),
   // `resume` ends a pause of the customer. `chase-held` ends the blocks of the customer's invoices, except disputes.
-  actionPage('chase-held', 'customer_chased', [], (tx, { session, actionContext, id }) =>
+  actionPage('chase-held', 'customer_invoices_resumed', [], (tx, { session, actionContext, id }) =>
     resumeInvoicesOf(tx, session.account.id, id, actionContext),
   ),
   {

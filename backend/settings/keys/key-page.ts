@@ -89,7 +89,7 @@ const USED_HIGH = 0.9
 function renderWindow({ used, limit, resets_at }: WindowView, timezone: string): Html {
   return html`<strong>${used.toLocaleString('en')}</strong> of ${limit.toLocaleString('en')}
 <span class="hint">${resets_at === null ? 'The next call starts a new hour.' : html`Resets at ${clockTime(resets_at, timezone)}.`}</span>
-<meter class="window" min="0" max="${limit}" low="${Math.floor(limit * USED_LOW)}" high="${Math.floor(limit * USED_HIGH)}" optimum="0" value="${used}" aria-label="Calls of the current hour"></meter>
+<meter class="meter" min="0" max="${limit}" low="${Math.floor(limit * USED_LOW)}" high="${Math.floor(limit * USED_HIGH)}" optimum="0" value="${used}" aria-label="Calls of the current hour"></meter>
 ${used >= limit ? html`<span class="badge late">Limit reached</span>` : used >= limit * USED_LOW && html`<span class="badge warning">Near the limit</span>`}`
 }
 
@@ -119,7 +119,7 @@ ${
   total === 0
     ? html`<p class="hint empty">No calls.</p>`
     : html`${renderChartFrame({ summary, top, labels, bars: bars.map((bar, index) => renderBar(bar, index, top, nameOf(bar.at))) })}
-<ul class="legend"><li class="succeeded">Succeeded</li><li class="refused">Rejected (4xx)</li><li class="failed">Failed (5xx)</li></ul>
+<ul class="legend"><li class="succeeded">Succeeded</li><li class="rejected">Rejected (4xx)</li><li class="failed">Failed (5xx)</li></ul>
 <details><summary>Show as a table</summary>${renderUsageTable(title, bars, nameOf)}</details>`
 }
 </section>`
@@ -128,7 +128,7 @@ ${
 function renderBar(bar: UsageBar, index: number, top: number, name: string): Html {
   const parts = [
     ['succeeded', bar.succeeded],
-    ['refused', bar.refused],
+    ['rejected', bar.refused],
     ['failed', bar.failed],
   ] as const
   let y = CHART_HEIGHT
@@ -169,7 +169,7 @@ function renderOperations(operations: readonly OperationCalls[]): Html {
     const percent = (errors / calls) * 100
     return html`<tr><th scope="row"><a href="/docs/reference#${operation}" translate="no">${operation}</a></th>
 <td class="amount">${calls.toLocaleString('en')}</td><td class="amount">${errors.toLocaleString('en')}</td>
-<td><meter class="window" min="0" max="100" low="${ERRORS_LOW}" high="${ERRORS_HIGH}" optimum="0" value="${percent.toFixed(1)}" aria-label="Share of errors of ${operation}"></meter> ${percent.toFixed(percent > 0 && percent < 10 ? 1 : 0)}%</td></tr>`
+<td><meter class="meter" min="0" max="100" low="${ERRORS_LOW}" high="${ERRORS_HIGH}" optimum="0" value="${percent.toFixed(1)}" aria-label="Share of errors of ${operation}"></meter> ${percent.toFixed(percent > 0 && percent < 10 ? 1 : 0)}%</td></tr>`
   })}</tbody></table></section>`
 }
 

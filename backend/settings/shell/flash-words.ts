@@ -27,7 +27,7 @@ const WORDS = {
   customer_changed: 'Customer changed.',
   customer_paused: 'Reminders paused. No reminder is sent to this customer during the pause.',
   customer_resumed: 'Reminders resumed. They continue from where they stopped.',
-  customer_chased: 'Reminders resumed. They continue for the invoices that were blocked.',
+  customer_invoices_resumed: 'Reminders resumed for the invoices that were blocked, except disputed ones.',
   old_invoices_chased: 'Reminders about the old invoices are sent in business hours.',
   customer_archived: 'Customer archived. No more reminders are sent.',
   customer_restored: 'Customer restored. Reminders continue from where they stopped.',
@@ -74,7 +74,7 @@ const WORDS = {
   decision_taken_back:
     'Decision taken back. If it was an approval, the reminder waits for approval again. If it was a rejection, a new reminder is written in business hours.',
   already_invited:
-    'This invitation already exists, so no other link was sent. To send another link, invite the person again.',
+    'The form was sent twice. This invitation already exists, so no other link was created. For another link, open the form again and invite the person once more.',
   invitation_withdrawn: 'Invitation withdrawn.',
   role_changed: 'Role changed.',
   user_deactivated: 'Login deactivated. This person can no longer log in.',

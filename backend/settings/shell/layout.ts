@@ -216,7 +216,7 @@ ${
   html`<p><strong>This account is read-only.</strong> ${READ_ONLY_WORDS[session.account.status]} No reminder is sent, and
 customers, invoices and payments can be read, but not changed: API calls that write are rejected with status 423. Reminders
 can still be paused, disputes recorded, and keys issued and revoked.
-<a href="/settings/account-state">${session.account.status === 'trial_paused' && session.user.role === 'admin' ? 'Resume' : 'Details'}<span class="unseen"> of the account</span></a></p>`
+<a href="/settings/account-state">${session.account.status === 'trial_paused' && session.user.role === 'admin' ? 'Resume the account' : html`Details<span class="unseen"> of the account</span>`}</a></p>`
 }
 </div>`
 }
