@@ -62,8 +62,8 @@ export function createAttemptMetrics(metrics: Metrics): (attempt: Outcome) => vo
     'Duration of one attempt to deliver a webhook.',
   )
   return ({ result }) => {
-    // An attempt is aborted if the backend drains, or if the lease of the delivery is too old to start an attempt.
-    // Neither says anything about the endpoint.
+    // The error is `aborted` if the backend drained during the attempt, or if the attempt did not begin, because the
+    // lease of the delivery was too old. Neither says anything about the endpoint.
     const failure = result.error === 'aborted' ? 'cut_off' : 'failed'
     attempts.inc({ outcome: result.succeeded ? 'delivered' : failure })
     durations.of().observe(result.durationMs / 1000)
@@ -100,7 +100,7 @@ export function measureDatabase(metrics: Metrics, database: OpenDatabase): void 
   )
   metrics.gauge(
     'receivables_backend_database_fault',
-    '1 after a transaction was lost to an error of the database, until the next commit; also 1 while commits wait for a synchronous standby that does not respond.',
+    '1 after a transaction failed because of an error of the database, until the next commit; also 1 while commits wait for a synchronous standby that does not respond.',
     () => (database.fault === undefined ? 0 : 1),
     { aggregator: 'max' },
   )
@@ -134,7 +134,7 @@ export function measureInProcessQueues(
 ): void {
   metrics.total(
     'receivables_backend_deferred_writes_total',
-    'Batched writes of data about calls, made every few seconds, by kind and outcome.',
+    'Batches of writes about the use of keys, each collected for a few seconds, by kind and outcome.',
     () => [
       ['last_used', 'written', lastUsed.writes.written],
       ['last_used', 'failed', lastUsed.writes.failed],

@@ -35,9 +35,9 @@ export const exportCommands: readonly Command[] = [
 ]
 
 async function exportToFile(context: Context, id: string, to: string): Promise<Output> {
-  const bytes = await createFile(to, context.stderr, async (incomplete) => {
-    // `createFile` has created the file, so it is opened with `r+`, which never creates a file.
-    await using file = await open(incomplete, 'r+')
+  const bytes = await createFile(to, context.stderr, async (incompletePath) => {
+    // `createFile` has created a file at this path. `r+` opens it, and never creates one.
+    await using file = await open(incompletePath, 'r+')
     await writeExport(context, id, (lines) => file.appendFile(lines))
   })
   return {

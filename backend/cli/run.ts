@@ -139,13 +139,13 @@ function checkUsage(
   }
   // Without this check, an empty path, e.g. from an unset shell variable, would cause an error that does not say which
   // path is empty.
-  const files = [
+  const given = [
     ...names.map((name, index) => [name, name, positionals[index]] as const),
     ...Object.entries(options).map(
       ([name, { value }]) => [`--${name}`, value, values[name]] as const,
     ),
   ]
-  const empty = files.find(([, placeholder, value]) => placeholder === 'FILE' && value === '')
+  const empty = given.find(([, placeholder, value]) => placeholder === 'FILE' && value === '')
   if (empty !== undefined) throw new UsageError(`${empty[0]} is empty: give the path of a file`)
   return {
     ...Object.fromEntries(

@@ -61,7 +61,7 @@ export interface DocumentedResponse {
 }
 
 export interface DocumentedHeader {
-  /** In `DocumentedResponse.headers`: whether every response with its status has the header. */
+  /** Whether every response with the status of the `DocumentedResponse` has the header. */
   readonly required: boolean
   readonly description: string
   readonly schema: Members

@@ -128,6 +128,7 @@ export const NOT_EXPORTED: readonly string[] = [
   'recovery_codes',
   'passkey_challenges',
   'login_guesses',
+  // Forms that have issued an API key.
   'key_submissions',
   'key_windows',
   'usage_reports',

@@ -1,10 +1,10 @@
 /**
- * A write with an Idempotency-Key is performed once. As long as the key's row is kept, every retry gets the same body,
- * byte for byte, unless an erasure has since removed personal data from it. The row is committed together with the
- * write, so that after a crash both exist or neither. Only a successful write stores the row: after a rejection, the
- * key can be used again.
+ * A write with an Idempotency-Key is performed once. The table `idempotency_keys` has a row for the key, with the
+ * stored response. As long as this row is kept, every retry gets the same body, byte for byte, unless an erasure has
+ * since removed personal data from it. The row is committed together with the write, so that after a crash both exist
+ * or neither. Only a successful write stores the row: after a rejection, the Idempotency-Key can be used again.
  *
- * The primary key of the table decides every race: only one of several concurrent writes can insert the row. The map of
+ * The table's primary key decides every race: only one of several concurrent writes can insert the row. The map of
  * calls in progress only avoids useless work: concurrent retries wait for the result of the first call.
  */
 import { Problem } from '../../shared/contract/problem.ts'

@@ -1,7 +1,8 @@
 /**
  * Reports to the backend what only the gateway knows: the rate-limit windows that have changed, and calls to which the
- * gateway itself responded. Such a call is reported if the rate limit was applied to it, or if it came from an address
- * that the key does not allow. The reports are for charts and pages; no decision depends on them.
+ * gateway itself responded. Such a call is reported if the rate limit was applied to it and it did not get 401, or if
+ * it came from an address that the key does not allow. The reports are for charts and pages; no decision depends on
+ * them.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { createId } from '../../shared/contract/id.ts'
@@ -34,10 +35,10 @@ export interface FinishedCall {
   readonly keyId: string | undefined
   /**
    * The result of the rate limit; undefined if the limit was not applied, or if the call was rejected with 401 after it
-   * was counted, because the key had just become invalid.
+   * had passed the limit, because the key had just become invalid.
    */
   readonly allowance: Allowance | undefined
-  /** Whether the response comes from a backend, which has then counted the call. */
+  /** Whether the response comes from a backend. The call is then in the backend's usage counts. */
   readonly hasBackendResponse: boolean
   /** The code of the problem if the gateway itself rejected the call. */
   readonly code: ProblemCode | undefined
@@ -57,8 +58,8 @@ export function createUsageReporter(
 ): UsageReporter {
   // The id is new after each start: id and batch number together identify one report.
   const gateway = createId('gtw')
-  /** Calls that no backend has counted: rejected calls, and OPTIONS. */
-  const uncounted = new Map<string, RefusedCalls & { calls: number }>()
+  /** Calls that are missing in the usage counts of the backends: rejected calls, and OPTIONS. */
+  const missingInUsage = new Map<string, RefusedCalls & { calls: number }>()
   const errors = new Map<string, ErrorCount & { calls: number }>()
   let batch = 0
   let rejectedReports = 0
@@ -73,19 +74,19 @@ export function createUsageReporter(
     // Calls from addresses that are not allowed do not count against the limit, but Admins must see them.
     const isReported = allowance !== undefined || code === 'address_not_allowed'
     if (keyId === undefined || !isReported) return
-    // If the call got 502 or 504, the backend may have counted it. If the backend has not, the call is counted nowhere.
-    const isCountedByBackend = hasBackendResponse || status === 502 || status === 504
-    if (isCountedByBackend && code === undefined) return
+    // A backend may have received a call that got 502 or 504. If it has not, the call is missing in the usage counts.
+    const mayBeInUsage = hasBackendResponse || status === 502 || status === 504
+    if (mayBeInUsage && code === undefined) return
     const now = new Date().toISOString()
     if (code !== undefined) recordCode(keyId, code, now.slice(0, 'YYYY-MM-DD'.length))
-    if (isCountedByBackend) return
+    if (mayBeInUsage) return
     const hour = now.slice(0, 'YYYY-MM-DDTHH'.length)
     const statusClass = Math.floor(status / 100)
     const name = `${keyId} ${hour} ${statusClass}`
-    const entry = uncounted.get(name)
+    const entry = missingInUsage.get(name)
     if (entry !== undefined) entry.calls++
-    else if (uncounted.size < PENDING_MAX) {
-      uncounted.set(name, { key_id: keyId, hour, status_class: statusClass, calls: 1 })
+    else if (missingInUsage.size < PENDING_MAX) {
+      missingInUsage.set(name, { key_id: keyId, hour, status_class: statusClass, calls: 1 })
     }
   }
 
@@ -98,11 +99,11 @@ export function createUsageReporter(
 
   function nextReport(): UsageReport | undefined {
     const windows = rateLimiter.takeChanged(USAGE_REPORT_ENTRIES_MAX)
-    if (uncounted.size === 0 && errors.size === 0 && windows.length === 0) return undefined
+    if (missingInUsage.size === 0 && errors.size === 0 && windows.length === 0) return undefined
     return {
       gateway,
       batch: ++batch,
-      refused: takeFrom(uncounted).map(([, calls]) => calls),
+      refused: takeFrom(missingInUsage).map(([, calls]) => calls),
       errors: takeFrom(errors).map(([, calls]) => calls),
       // `used` can exceed the limit, e.g. after the limit was lowered. It is capped at the limit, so that Settings
       // shows e.g. 600 of 600.

@@ -4,9 +4,9 @@
  */
 
 /**
- * `toMachineTime` adds a stored difference between the two clocks, which it updates only if the current difference
- * deviates by more than this. Small corrections of the machine's clock therefore do not change the end of a window from
- * one response to the next.
+ * `SteadyClock.toMachineTime` adds the stored difference between the machine's clock and the steady clock. It replaces
+ * the stored difference only when the actual one differs from it by more than this. Small corrections of the machine's
+ * clock therefore do not change the end of a window from one response to the next.
  */
 const IGNORED_CHANGE_MS_MAX = 1_000
 

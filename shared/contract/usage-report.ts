@@ -3,8 +3,8 @@
  * the rate-limit windows that have changed. It numbers its reports, and sends a report again, unchanged, until a
  * backend accepts or rejects it; the backends apply each report once.
  *
- * A call is included in `refused` and `errors` only if its key was found and the rate limit was applied, or if the key
- * does not allow the client's address.
+ * A call is included in `refused` and `errors` only if its key was found, and the rate limit was applied or the key
+ * does not allow the client's address. A call that got 401 is not included.
  */
 
 export interface UsageReport {
@@ -13,7 +13,8 @@ export interface UsageReport {
   /** 1 for the first report of the process, increased by one for each further report. */
   readonly batch: number
   /**
-   * Calls to which the gateway itself responded, and which no backend can have counted: rejected calls, and OPTIONS.
+   * Calls to which the gateway itself responded, and which no backend can have in its usage counts: rejected calls, and
+   * OPTIONS.
    */
   readonly refused: readonly RefusedCalls[]
   /** How often the gateway itself responded with each problem code, also to calls that a backend had received. */

@@ -36,8 +36,8 @@ function createTarget(connection: SqliteConnection): MigrationTarget {
       return rows.length > 0
     },
     replaceCheck,
-    // Each step runs and is recorded in one transaction, so two processes that migrate at the same time need no other
-    // lock.
+    // Each step, and each batch of a backfill, runs and is recorded in one transaction, so two processes that migrate
+    // at the same time need no other lock.
     exclusively: (work) => work(),
   }
 }

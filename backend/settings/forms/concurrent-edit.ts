@@ -1,4 +1,4 @@
-/** Combines the texts of a form with those that another person has stored since the form was opened. */
+/** Combines the texts of a form with those that were stored since the form was opened, e.g. by another person. */
 import { enteredValuesProblem, type FieldError } from '../../validation/field-errors.ts'
 import { truncate } from '../../validation/truncate.ts'
 import { type Fields, INITIAL_VALUES } from '../shell/fields.ts'
@@ -12,7 +12,7 @@ const QUOTED_MAX = 200
  * - A request without the field `INITIAL_VALUES`, such as a JSON request, replaces all stored texts: a text that was
  *   not sent becomes empty.
  * - Otherwise, each unit that the form changes gets the texts of the form, and all other units keep their stored texts.
- * - If another person has changed texts of a unit that the form changes, each of these texts is a conflict, unless the
+ * - If texts of a unit that the form changes were changed meanwhile, each of these texts is a conflict, unless the
  *   form contains the same text. If there are conflicts, throws `validation_failed` with an error for each.
  *
  * After this error, the form is shown with the entered texts, and `INITIAL_VALUES` contains the texts that are now
@@ -47,7 +47,7 @@ function conflictAt(name: string, stored: string): FieldError {
   return {
     pointer: `/${name}`,
     code: 'edit_conflict',
-    detail: `${name} was changed by another person while you had this form open, and is now ${quoted}. To replace it, save again.`,
+    detail: `${name} was changed while you had this form open, and is now ${quoted}. To replace it, save again.`,
   }
 }
 

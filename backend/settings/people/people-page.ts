@@ -118,7 +118,7 @@ const MAIL_WORDS = {
   pending: 'The mail is on its way.',
   sent: 'The mail was sent.',
   failed:
-    'The mail did not arrive. Withdraw this invitation. Then invite the person again, with another address or by sending the link yourself.',
+    'The mail did not arrive. Withdraw this invitation, and invite the person again. If the address is right, send the new link yourself: the next page shows it.',
 } as const
 
 function renderInvitation(frame: Frame, row: InvitationRow, { timezone, mails }: People): Html {

@@ -27,7 +27,8 @@ const WORDS = {
   customer_changed: 'Customer changed.',
   customer_paused: 'Reminders paused. No reminder is sent to this customer during the pause.',
   customer_resumed: 'Reminders resumed. They continue from where they stopped.',
-  customer_invoices_resumed: 'Reminders resumed for the invoices that were blocked, except disputed ones.',
+  customer_invoices_resumed:
+    'Reminders resumed for the invoices that were blocked, except disputed ones.',
   old_invoices_chased: 'Reminders about the old invoices are sent in business hours.',
   customer_archived: 'Customer archived. No more reminders are sent.',
   customer_restored: 'Customer restored. Reminders continue from where they stopped.',

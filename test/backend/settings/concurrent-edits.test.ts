@@ -183,7 +183,7 @@ t.test(
       t,
       unescaped(rejected.text),
       containing(
-        'After the invoices was changed by another person while you had this form open, and is now “Theirs.”.',
+        'After the invoices was changed while you had this form open, and is now “Theirs.”.',
       ),
     )
     matches(t, rejected.text, containing('Mine.</textarea>'))
@@ -236,9 +236,9 @@ t.test('a bank account never consists of the parts of two accounts', async (t) =
   matches(t, await readJson(path), OTHER_ACCOUNT)
   const named = await last({ currency: 'EUR', bank_name: 'ABN AMRO' })
   t.equal(named.status, 422)
-  matches(t, unescaped(named.text), containing('BIC or bank code was changed by another person'))
+  matches(t, unescaped(named.text), containing('BIC or bank code was changed while'))
   // Regression: the page also said this of the fields that only the user had changed.
-  t.notMatch(unescaped(named.text), /Bank was changed by another person/)
+  t.notMatch(unescaped(named.text), /Bank was changed while/)
   matches(t, await readJson(path), OTHER_ACCOUNT)
   const again = formIn(rejected.text, HOW_TO_PAY)
   const { account_holder, account_number } = ACCOUNT
