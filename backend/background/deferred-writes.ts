@@ -4,7 +4,7 @@
  */
 import type { Logger } from '../../shared/process/log.ts'
 
-/** The API documents that `last_used_at` is accurate to 5 s. One second remains for the write itself. */
+/** According to the documentation, `last_used_at` is accurate to 5 s. One second remains for the write itself. */
 const WRITE_EVERY_MS = 4000
 
 export interface DeferredWrites {

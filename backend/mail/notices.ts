@@ -1,5 +1,5 @@
 /**
- * Notices are mails to users and invited people. A notice is recorded in the transaction of the change that it reports.
+ * Notices are mails to users and invited people. A notice is recorded in the transaction of the change that causes it.
  * Its recipients are determined later, when it is dispatched.
  */
 
@@ -44,7 +44,9 @@ export interface NoticeDetails {
   /** Sent to all Admins except the Admin who changed the details. `subject_id` is the account. */
   readonly 'payment_details.changed': {
     readonly currency: string
-    /** How customers pay now; null if the details were removed. */
+    /**
+     * How customers pay now; null if the details were removed. `account_ending`: how the bank account's number ends.
+     */
     readonly now: { readonly account_ending: string | null; readonly has_link: boolean } | null
     readonly by: NoticeActor
   }

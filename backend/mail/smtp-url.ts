@@ -1,6 +1,6 @@
 /** Parses the address of the mail server: `smtp://user:password@host:587`, or `smtps://` for implicit TLS. */
 import { domainToASCII } from 'node:url'
-import { hasPortZero, PORT_ZERO } from '../../shared/process/settings.ts'
+import { hasPortZero, MUST_NOT_HAVE_PORT_ZERO } from '../../shared/process/settings.ts'
 
 export interface SmtpAddress {
   readonly host: string
@@ -32,7 +32,7 @@ export function parseSmtpUrl(text: string): SmtpAddress {
   if ((url.username === '') !== (url.password === '')) {
     throw new Error('must have both a user and a password, or neither')
   }
-  if (hasPortZero(url)) throw new Error(PORT_ZERO)
+  if (hasPortZero(url)) throw new Error(MUST_NOT_HAVE_PORT_ZERO)
   const isTlsImplicit = url.protocol === 'smtps:'
   const host = hostOf(url)
   return {

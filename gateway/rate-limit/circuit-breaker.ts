@@ -56,7 +56,7 @@ export class CircuitBreakers {
     this.#probeTimer = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
     store.onConnectionError((error, partition) => {
       this.#logReason(partition, error)
-      // The store reports a partition only for a single server. Its probe can use any hash tag.
+      // Only a store with a single server reports a partition. Its probe needs no hash tag.
       if (partition !== undefined) this.open(partition, '', error)
     })
     store.onReady(() => this.#probeAll())
@@ -110,8 +110,8 @@ export class CircuitBreakers {
       `redis is unavailable: ${OUTAGE_EFFECTS[this.#onOutage]}`,
     )
     // After an error reply, the other pending script calls still get their own replies, which say what they counted.
-    // After any other error, their replies are lost. They are rejected with `RedisReplyLost` instead of `error`:
-    // `error` may say that its script call was never sent, but these may have been sent and executed.
+    // After any other error, their replies are lost. These script calls are rejected with `RedisReplyLost`, not with
+    // `error`: it may say that the failed call was never sent, whereas the pending ones may have been executed.
     if (!isErrorReply(error)) this.#pending.get(partition)?.rejectAll(replyLost(error))
     this.#store.reconnect(partition, error)
   }

@@ -9,7 +9,7 @@
  * With TLS, the scheme begins with `rediss`; a connection over a Unix socket has no TLS. With `redis://`, the option
  * `db` takes precedence over the path. Errors quote only the name of an option, since the URL may contain a password.
  */
-import { hasPortZero, PORT_ZERO } from '../../shared/process/settings.ts'
+import { hasPortZero, MUST_NOT_HAVE_PORT_ZERO } from '../../shared/process/settings.ts'
 
 export interface RedisHost {
   readonly host: string
@@ -38,8 +38,9 @@ export type RedisAddress = RedisLogin & {
 
 const SERVER_PORT = 6379
 const SENTINEL_PORT = 26379
-const ENCODE_PASSWORD = 'must encode special characters of its password as %XX, such as / as %2F'
-const NAME_PATH = 'must name a path: unix:///run/redis.sock'
+const MUST_ENCODE_PASSWORD =
+  'must encode special characters of its password as %XX, such as / as %2F'
+const MUST_NAME_PATH = 'must name a path: unix:///run/redis.sock'
 /** The class `URL` of Node.js cannot parse several hosts with their ports. */
 const URL_FORM =
   /^(?<scheme>[a-z+-]+):\/\/(?:(?<username>[^:@/?]*)(?::(?<password>[^@/?]*))?@)?(?<hosts>[^/?@]*)(?<path>\/[^?]*)?(?:\?(?<query>.*))?$/
@@ -66,7 +67,7 @@ export function parseRedisAddress(text: string): RedisAddress {
     case 'unix':
     case 'redis+unix': {
       rejectUnknownOptions(options, ['db', 'username', 'password'])
-      if (hosts !== '' || path === '') throw new Error(NAME_PATH)
+      if (hosts !== '' || path === '') throw new Error(MUST_NAME_PATH)
       if (username !== undefined) {
         throw new Error(
           'must have the user and password as options if it names a Unix socket: ?username=user&password=…',
@@ -139,7 +140,7 @@ function describeHosts(hosts: readonly RedisHost[]): string {
 function splitUrl(text: string): Partial<Record<string, string>> {
   const groups = URL_FORM.exec(text)?.groups
   if (groups === undefined) {
-    if (/^(?:redis\+)?unix:/.test(text)) throw new Error(NAME_PATH)
+    if (/^(?:redis\+)?unix:/.test(text)) throw new Error(MUST_NAME_PATH)
     throw new Error(
       'must be an address such as redis://host:6379, with special characters encoded as %XX',
     )
@@ -155,10 +156,10 @@ function parseHosts(text: string, defaultPort: number): RedisHost[] {
     const host = name ?? ipv6
     if (host === undefined || Number(port ?? defaultPort) > 65_535) {
       throw new Error(
-        `must name each host as host, host:port or [address]:port, and ${ENCODE_PASSWORD}`,
+        `must name each host as host, host:port or [address]:port, and ${MUST_ENCODE_PASSWORD}`,
       )
     }
-    if (port !== undefined && hasPortZero({ port })) throw new Error(PORT_ZERO)
+    if (port !== undefined && hasPortZero({ port })) throw new Error(MUST_NOT_HAVE_PORT_ZERO)
     return { host, port: Number(port ?? defaultPort) }
   })
 }
@@ -192,7 +193,7 @@ function loginOf(
 function rejectUnknownOptions(options: URLSearchParams, names: readonly string[]): void {
   for (const name of options.keys()) {
     // The text after a `?` in a password looks like an option.
-    if (name.includes('@')) throw new Error(ENCODE_PASSWORD)
+    if (name.includes('@')) throw new Error(MUST_ENCODE_PASSWORD)
     if (!names.includes(name)) throw new Error(`has an unknown option: ${name}`)
   }
 }

@@ -8,7 +8,11 @@ import { once } from 'node:events'
 import { connect, isIP } from 'node:net'
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
-import { hasPortZero, PORT_ZERO, withoutLogin } from '../../shared/process/settings.ts'
+import {
+  hasPortZero,
+  MUST_NOT_HAVE_PORT_ZERO,
+  withoutLogin,
+} from '../../shared/process/settings.ts'
 
 /** How often host names are resolved; the system's resolver may cache the results. */
 const RESOLVE_INTERVAL_MS = 5_000
@@ -60,7 +64,7 @@ export function parseBackendUrl(text: string): string {
       `must be http://host:port, https://host:port or unix:/path, not "${withoutLogin(text)}"`,
     )
   }
-  if (hasPortZero(url)) throw new Error(PORT_ZERO)
+  if (hasPortZero(url)) throw new Error(MUST_NOT_HAVE_PORT_ZERO)
   return url.origin
 }
 

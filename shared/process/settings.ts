@@ -257,13 +257,13 @@ export function httpOrigin(description: string, options: SettingOptions = {}): S
         `must be an http or https address without a login, path, query or fragment, such as https://api.example, not "${withoutLogin(value)}"`,
       )
     }
-    if (hasPortZero(url)) throw new Error(PORT_ZERO)
+    if (hasPortZero(url)) throw new Error(MUST_NOT_HAVE_PORT_ZERO)
     return url.origin
   })
 }
 
 /** Continues a sentence that begins with the name of a setting. */
-export const PORT_ZERO = 'must not have the port 0: name the port of the server'
+export const MUST_NOT_HAVE_PORT_ZERO = 'must not have the port 0: name the port of the server'
 
 /** A listener on port 0 chooses a port, but no client can connect to port 0. */
 export function hasPortZero({ port }: { readonly port: string }): boolean {

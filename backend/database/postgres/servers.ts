@@ -1,6 +1,10 @@
 /** Parses the servers in a PostgreSQL URL with libpq's syntax. */
 import type pg from 'pg'
-import { hasPortZero, PORT_ZERO, SettingsError } from '../../../shared/process/settings.ts'
+import {
+  hasPortZero,
+  MUST_NOT_HAVE_PORT_ZERO,
+  SettingsError,
+} from '../../../shared/process/settings.ts'
 
 /**
  * The accepted values of target_session_attrs. Other values could select a standby, which rejects writes and may
@@ -32,7 +36,8 @@ export function parseServers(
   const suffix = withQuery(completeEncoding(path), parameters)
   const [first = '', ...others] = hosts.split(',').map((host) => login + host.trim() + suffix)
   const servers = [first, ...others] as const
-  // After a `/`, `?` or `#` that is not encoded, a part of the password would be read as the database or a parameter.
+  // If the password contains a `/`, `?` or `#` that is not encoded, its rest, with the `@`, is read as the database or
+  // a parameter.
   const afterHosts = [path, ...parameters.keys()]
   const hasLostLogin = user === '' && afterHosts.some((part) => part.includes('@'))
   const isValid = (server: string) => isUtf8(server) && parseServer(server) !== null
@@ -43,7 +48,7 @@ export function parseServers(
   }
   const namesPortZero = (server: string) => hasPortZero(parseServer(server) ?? { port: '' })
   if (servers.some(namesPortZero) || hasPortZero({ port: parameters.get('port') ?? '' })) {
-    throw new SettingsError([`${setting} ${PORT_ZERO}`])
+    throw new SettingsError([`${setting} ${MUST_NOT_HAVE_PORT_ZERO}`])
   }
   return servers
 }
@@ -81,9 +86,9 @@ const TIME_LIMITS = [
 ]
 
 /**
- * Returns the configuration of a session on the server with the URL. `config` replaces parameters of the URL with the
- * same names, which the driver would otherwise prefer: the session could lose the name by which `database copy` finds
- * backends. Only `options` are combined: those of `config` take precedence.
+ * Returns the configuration of a session on the server with the URL. Parameters of the URL that `config` also sets are
+ * removed, because the driver would prefer them. For example, an `application_name` in the URL would replace the one by
+ * which `database copy` finds connected backends. Only `options` are combined: those of `config` take precedence.
  */
 export function configFor(url: string, config: pg.ClientConfig): pg.ClientConfig {
   const [address, parameters] = splitQuery(url)

@@ -56,6 +56,7 @@ export const keyPages: readonly SessionPage[] = [
         const endpoints = await readEndpointsWithAttempts(database.read, account.id, now)
         const view = {
           ...{ session, ...keys, endpoints, now, limit: list.value('limit') },
+          // `revoked` is the published value, but the list also contains expired keys.
           showsEnded: list.value('show') === 'revoked',
         }
         return { page: (frame) => renderKeys(frame, view) }
@@ -111,7 +112,7 @@ export const keyPages: readonly SessionPage[] = [
       }
       const { row, secret } = await request.performAction('key_issued', async (tx) => {
         const issued = await issueApiKey(tx, input, peppers, actionContext)
-        // If one of these functions throws, the new key is rolled back.
+        // If this form was already sent, or the name must be confirmed, these functions throw: no key is issued.
         await recordSubmission(tx, request, issued.row)
         if (!request.wantsJson) await rejectUnconfirmedName(tx, request, issued.row)
         return issued

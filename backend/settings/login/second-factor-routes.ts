@@ -61,8 +61,8 @@ export const secondFactorPages: readonly SessionPage[] = [
     expected: { secrets: ['code'] },
     async handle({ session, fields, actionContext }, { database, secondFactorCipher }) {
       const { user, token } = session
-      // The code is also missing if the user first had to enter the password again: the page for the password submits
-      // this form once more, but without the code, because no page contains a code.
+      // The code is also missing if the user first had to enter the password again. The page for the password submits
+      // this form once more, but without its secrets, such as this code.
       if (fields.text('code').trim() === '')
         rejectField('code', 'Enter the code that the app shows now.')
       const codes = await database.transaction(async (tx) => {
@@ -118,7 +118,7 @@ export const secondFactorPages: readonly SessionPage[] = [
       if (isRequired && !session.user.hasSecondFactor) {
         rejectField(
           'required',
-          'Set up two-factor authentication for yourself first. Otherwise you would be locked out.',
+          'Set up two-factor authentication for yourself first. Otherwise, you could not continue until you have set it up.',
         )
       }
       await performAction('second_factor_policy', (tx) =>

@@ -7,7 +7,7 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount, lockAccount } from '../../accounts/accounts.ts'
 import { findLogo } from '../../accounts/logo.ts'
 import type { Reader } from '../../database/database.ts'
-import { recordTestMail } from '../../mail/test-reminders.ts'
+import { recordTestMail } from '../../mail/test-mails.ts'
 import {
   findWording,
   listChangedWordings,

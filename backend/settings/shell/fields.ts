@@ -106,7 +106,7 @@ export class Fields {
    * Whether a missing field keeps its stored value. In a form without the field `INITIAL_VALUES`, it does not: browsers
    * do not send a list in which nothing is selected, so a missing list is empty.
    */
-  get keepsUnsentFields(): boolean {
+  get missingMeansUnchanged(): boolean {
     return this.isJson || this.has(INITIAL_VALUES)
   }
 

@@ -22,7 +22,7 @@ import type { PageResponse, RenderPage, Requester } from './response.ts'
 export interface SettingsDeps {
   readonly database: Database
   readonly usage: Usage
-  /** This backend buffers when each key was last used. The function writes these times to the database. */
+  /** Writes the buffered times of the last use of keys to the database. */
   readonly flushLastUsed: () => Promise<void>
   readonly baseUrl: string
   readonly peppers: readonly Pepper[]
@@ -31,7 +31,7 @@ export interface SettingsDeps {
   readonly invitationCodes?: MailedCodes | undefined
   /** If it is absent, passwords cannot be reset by mail. */
   readonly resetCodes?: MailedCodes | undefined
-  /** Returns what would happen to a notice to this address. If it is absent, no notice is mailed. */
+  /** Returns what would happen to a notice to an e-mail address. If it is absent, no notice is mailed. */
   readonly noticeRouteOf?: MailServices['noticeRouteOf'] | undefined
   /** Undefined if the service has no host name. Passkeys then cannot be used. */
   readonly relyingParty: RelyingParty | undefined

@@ -382,13 +382,13 @@ function settingsOf(fields: Fields, current: CurrentSettings) {
 }
 
 /**
- * `*` means every type. A form in which no type is checked means no type. The current types are kept if the person
- * changed no checkbox of the form, or if JSON does not contain the list.
+ * `*` means every type. The current types are kept if the person changed no checkbox of a form, or if JSON does not
+ * contain the list. A form in which the person has unchecked all types means no type.
  */
 function typesOf(fields: Fields, current: CurrentSettings): readonly string[] | null {
   const types = fields.list('events')
   if (types.includes('*')) return null
-  return fields.keepsUnsentFields && !fields.has('events') ? eventTypesOf(current) : types
+  return fields.missingMeansUnchanged && !fields.has('events') ? eventTypesOf(current) : types
 }
 
 const LOCAL_TIME = /^(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):([0-5]\d)$/
