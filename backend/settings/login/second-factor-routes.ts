@@ -118,7 +118,7 @@ export const secondFactorPages: readonly SessionPage[] = [
       if (isRequired && !session.user.hasSecondFactor) {
         rejectField(
           'required',
-          'Set up two-factor authentication for yourself first. Otherwise, you could not continue until you have set it up.',
+          'Set up two-factor authentication for yourself first. Otherwise, you would have to set it up before you could do anything else.',
         )
       }
       await performAction('second_factor_policy', (tx) =>
