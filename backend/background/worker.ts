@@ -3,9 +3,9 @@ import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 
 /**
- * The maximum pause of workers that are woken by announcements or sleep until the next row is due. Some announcements
- * are missed: on SQLite, an announcement reaches only its own process, and any announcement is lost if its process is
- * killed right after the commit.
+ * The usual maximum pause of workers that announcements wake, or that sleep until the next row is due: some
+ * announcements are missed. On SQLite, an announcement reaches only its own process, and any announcement is lost if
+ * its process is killed right after the commit.
  */
 export const POLL_MS = 5000
 

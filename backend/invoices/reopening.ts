@@ -24,8 +24,9 @@ export async function reopenInvoice(
 }
 
 /**
- * Returns the type of the event to record for the invoice. If the invoice was paid after it had been written off, it is
- * written off again. Null: the invoice remains written off, and only the event of the payment is recorded.
+ * Returns the type of the event to record for the invoice: `invoice.reopened`; `invoice.written_off` if the invoice was
+ * paid after it had been written off, because it is now written off again; null if it remains written off, because the
+ * event of the payment is then enough.
  */
 function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
   if (writtenOffAt === null) return 'invoice.reopened'
@@ -42,7 +43,7 @@ function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceCha
     const chasing_cycle = invoice.chasing_cycle + 1
     return { status, paid_at: null, chasing_cycle, ...chasingOf(invoice, now) }
   }
-  // Only the pause that follows a payment ends. Other blocks remain.
+  // If a partial payment has paused chasing (the hold `PAYMENT_RECEIVED`), this pause ends. Every other hold remains.
   if (holdOf(invoice).chasing_hold !== PAYMENT_RECEIVED) return { status }
   // The dispute continues to block chasing. The pause must not apply after the dispute.
   if (invoice.disputed_at !== null) return { status, ...NO_HOLD }

@@ -1,7 +1,7 @@
 /**
  * Makes pages of lists in Settings. If no index serves the filters of a list, a scan reads up to `SCAN_MAX` rows in the
- * list's order, and the page consists of the first rows that match. If the scan ends before it finds a row of the next
- * page, the next page begins after the last row that was read.
+ * list's order, and the page consists of the first rows that match. The scan looks for one matching row more, with
+ * which the next page begins. If it does not find this row, the next page begins after the last row that was read.
  */
 
 /** The maximum number of rows that one scan reads. Reading them takes some milliseconds. */
@@ -11,7 +11,7 @@ export interface ScannedPage<Row> {
   readonly rows: readonly Row[]
   /** The cursor of the next page, e.g. the id after which that page begins; null at the end of the list. */
   readonly next: string | null
-  /** Whether the scan ended before it found a row of the next page, although there may be further matching rows. */
+  /** Whether the scan read `SCAN_MAX` rows and found no row for the next page. There may be further matching rows. */
   readonly isPartial: boolean
 }
 

@@ -33,7 +33,7 @@ export async function takeBackDecision(
   const detail =
     message.approval_decided_at === null
       ? 'There is no decision to take back: this message is neither approved nor rejected at present.'
-      : 'It is too late to take this decision back.'
+      : 'This decision can no longer be taken back, or was already taken back.'
   throw new Problem('approval_decided', detail, { members: { message_status, approval_status } })
 }
 
@@ -74,8 +74,8 @@ async function withdrawApproval(
     `${actionContext.actor.label} took the approval back`,
     actionContext.now,
   )
-  // The send check, which also runs for messages that await approval, writes the text again in case the wording has
-  // changed.
+  // With this `run_at`, the send check soon runs, also for a message that awaits approval, and writes the text again:
+  // the wording may have changed.
   await tx
     .updateTable('reminders')
     .set({ approved_hash: null, run_at: actionContext.now.toISOString() })
@@ -91,8 +91,8 @@ async function withdrawApproval(
 }
 
 /**
- * Whether another message to the debtor was rejected at the same time or later. That rejection may block the same
- * invoices, and must remain in force.
+ * Whether another message to the debtor was rejected at the same time or later, even if that rejection was taken back
+ * since. It may block the same invoices, and must then remain in force.
  */
 async function isFollowedByRejection(
   tx: Transaction,

@@ -157,7 +157,7 @@ function checkHost(host: string | undefined): void {
   }
 }
 
-/** RFC 9112, section 6. Throws if the framing is invalid, or if the method allows no body. */
+/** RFC 9112, section 6. Throws if the framing is invalid, or if there is a body and the method allows none. */
 function readFraming(
   method: string,
   version: string,

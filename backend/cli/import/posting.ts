@@ -50,8 +50,8 @@ export interface PostingOptions {
 const REJECTED_MAX = 100
 
 /**
- * Each payment directly follows its invoice. An interrupted import therefore leaves at most `concurrency` invoices open
- * that are paid according to the file. Reminders could be sent about such invoices.
+ * Each payment directly follows its invoice. If the import is interrupted, at most `concurrency` of the invoices that
+ * it has created are therefore open although they are paid according to the file. Reminders could be sent about these.
  */
 export async function postMissing(options: PostingOptions): Promise<ImportOutcome> {
   const { api, headers, customers, rows, concurrency, chaseOverdue, onRecordSent } = options
@@ -62,6 +62,7 @@ export async function postMissing(options: PostingOptions): Promise<ImportOutcom
     kind: 'debtors' | 'invoices' | 'payments',
     record: string,
     body: Json & { readonly external_id: string },
+    /** The fields of the file from which the members of `body` come, so that a rejection can name the column. */
     fields: MemberFields,
   ): Promise<string | undefined> {
     const path = `/api/v1/${kind}`

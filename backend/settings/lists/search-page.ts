@@ -54,8 +54,9 @@ export const searchPages: readonly SessionPage[] = [
       const { id: accountId, timezone } = session.account
       const text = (parseListQuery(query, ['q']).value('q') ?? '').trim()
       const today = todayIn(timezone, now)
-      // A worker updates the search terms and due dates of customers a few seconds after each change. This call
-      // processes up to one batch of the latest changes immediately, so that the search finds them.
+      // A worker updates the search terms of customers, and their oldest due dates (by which the results are sorted), a
+      // few seconds after each change. This call immediately processes up to one batch of the changes that wait, so
+      // that the search usually finds the latest.
       await updateAccountTotals(database, accountId)
       const found = text === '' ? NOTHING : await find(database.read, accountId, text, today)
       const names = await readCustomerNames(database.read, accountId, [

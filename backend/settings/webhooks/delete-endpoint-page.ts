@@ -18,7 +18,7 @@ export function renderDeleteEndpoint(frame: Frame, { row, recent, times }: Delet
 <p>${
     recent.lastAttemptAt === undefined
       ? 'No event was sent to this endpoint in the last 30 days.'
-      : html`The last event was sent ${timeAgo(recent.lastAttemptAt, times)}. There ${attempts === 1 ? 'was' : 'were'} ${plural(attempts, 'attempt')} in the last 24 hours.`
+      : html`The last attempt to send an event was ${timeAgo(recent.lastAttemptAt, times)}. There ${attempts === 1 ? 'was' : 'were'} ${plural(attempts, 'attempt')} in the last 24 hours.`
   }</p>
 <p>The endpoint receives no more events, and waiting events are not sent. Its signing secret is erased, so the
 endpoint cannot be restored. The delivery log keeps its deliveries for 30 days.</p>`
