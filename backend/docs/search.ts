@@ -32,7 +32,7 @@ function sectionsOfPages(pages: readonly Page[]): readonly Section[] {
   return pages.slice(1).flatMap(sectionsOf)
 }
 
-/** The checklist `going-live` only mentions subjects that other guides explain. */
+/** The checklist `going-live` ranks below the other guides, because it only mentions subjects that they explain. */
 function kindOf(path: string): Section['kind'] {
   if (path === '/docs/errors') return 'error'
   return path === '/docs/reference' || path === '/docs/going-live' ? 'reference' : 'guide'
@@ -55,7 +55,7 @@ function sectionsOf({ path, title: page, main }: Page): Section[] {
     // Errors are also found by their status, with which the text of the section begins.
     const [, status] = kind === 'error' ? (/^(\d{3}) · /.exec(sectionText) ?? []) : []
     const pageLabel = status === undefined ? page : `${page}, ${status}`
-    // Fewer integrators look for the codes of Settings.
+    // For a query with a code, the codes of Settings rank below those of the API: fewer integrators look for them.
     const sectionKind = Object.hasOwn(SETTINGS_PROBLEM_TYPES, id) ? 'reference' : kind
     sections.push({
       href,

@@ -10,19 +10,19 @@ const PERSONAL: Readonly<Record<string, Replacements>> = {
     tax_id: null,
     company_number: null,
     // A user may have mentioned the customer in the reason of a pause.
-    chasing: withNull('reason'),
+    chasing: withMemberNulled('reason'),
     metadata: {},
   },
   invoice: { notes: null, payment_url: null, metadata: {} },
   payment: { reference: null, metadata: {} },
-  message: { to: null, subject: null, preview: null, suppression: withNull('detail') },
+  message: { to: null, subject: null, preview: null, suppression: withMemberNulled('detail') },
 }
 
-/** The value of each member after an erasure, or the mark that `withNull` returns. */
+/** By member: its value after an erasure, or the result of `withMemberNulled`. */
 type Replacements = Members
 
 /** Marks a member that contains an object. In this object, `replace` changes only `innerMember`, to null. */
-function withNull(innerMember: string): Members {
+function withMemberNulled(innerMember: string): Members {
   return { nulled: innerMember }
 }
 

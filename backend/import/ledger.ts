@@ -119,7 +119,7 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
     if (at % SLICE_ROWS === 0) await setImmediate()
     const addError = (detail: string) => {
       errorCount++
-      // The rows are in the order of their lines, so the first errors are kept.
+      // `errors` already contains the faults, which may be in later lines. The list is sorted and shortened below.
       if (errors.length < faults.length + ERRORS_SHOWN_MAX) errors.push({ line, detail })
     }
     if (cells.length !== headers.length) {
@@ -271,14 +271,14 @@ function rulesOf({ readDate, dateFormat, decimalMark }: LedgerOptions): Rules {
     amountIn(code) {
       const known = amounts.get(code)
       if (known !== undefined) return known
-      const rule = amountIn(code, decimalMark)
+      const rule = createAmountRule(code, decimalMark)
       amounts.set(code, rule)
       return rule
     },
   }
 }
 
-function amountIn(code: string, decimalMark: DecimalForm['decimalMark']): Check<number> {
+function createAmountRule(code: string, decimalMark: DecimalForm['decimalMark']): Check<number> {
   const exponent = currencyExponent(code)
   const decimals = '56789'.slice(0, exponent)
   const example =

@@ -62,6 +62,7 @@ export async function receiveMail(
 
 async function applyToNotice(tx: Transaction, mail: InboundMail, now: Date): Promise<void> {
   const { content, references } = mail
+  // The id of the mail with the notice.
   const id = references.find((reference) => reference.startsWith('mlo_'))
   const [failure] = content.kind === 'bounce' ? content.failures : []
   if (failure !== undefined && id !== undefined) {
@@ -94,10 +95,10 @@ async function applyToMessage(
       await markDelivered(tx, message, now)
       break
     case 'delay':
-      await markSentIfUnknown(tx, message, now)
+      await markSentIfOutcomeUnknown(tx, message, now)
       break
     case 'unknown':
-      if (content.isRelayed) await markSentIfUnknown(tx, message, now)
+      if (content.isRelayed) await markSentIfOutcomeUnknown(tx, message, now)
       break
     case 'complaint':
       await suppressRecipient(tx, message, now)
@@ -112,8 +113,8 @@ async function applyToMessage(
 
 /**
  * Whether the account's own people sent the mail. Such a mail is not a customer's reply. If the account has an address
- * for replies, its people answer customers from this address or their own, and this service receives the answers that
- * they send to all recipients. Without an address for replies, every mail counts as a customer's reply. A mail from the
+ * for replies, the account's people answer customers from this address or from their own. If they use “reply all”, this
+ * service gets a copy. Without an address for replies, every mail counts as a customer's reply. A mail from the
  * recipient of the message also always counts as a reply, because an Admin may try out reminders with a customer that
  * has the Admin's address.
  */
@@ -142,8 +143,8 @@ async function isFromAccount(
 }
 
 /**
- * Returns undefined if the mail failed only at addresses to which the recipient's server has forwarded it, e.g. because
- * the recipient is a mailing list. A report without a readable address counts as a report about the recipient.
+ * Returns undefined if the reminder failed only at addresses to which the recipient's server has forwarded it, e.g.
+ * because the recipient is a mailing list. A report without a readable address counts as a report about the recipient.
  */
 function bounceOfRecipient(
   { recipient }: MessageRow,
@@ -171,7 +172,7 @@ async function markDelivered(tx: Transaction, message: MessageRow, now: Date): P
       .where('id', '=', message.id)
       .execute()
   }
-  await markSentIfUnknown(tx, { ...message, delivered_at }, now)
+  await markSentIfOutcomeUnknown(tx, { ...message, delivered_at }, now)
 }
 
 /**
@@ -179,7 +180,11 @@ async function markDelivered(tx: Transaction, message: MessageRow, now: Date): P
  * that the mail server had accepted the message. After a soft bounce, the message must be sent again, so it is not
  * marked.
  */
-async function markSentIfUnknown(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
+async function markSentIfOutcomeUnknown(
+  tx: Transaction,
+  message: MessageRow,
+  now: Date,
+): Promise<void> {
   if (message.status !== 'queued' || message.soft_bounces > 0) return
   const reminder = await tx
     .selectFrom('reminders')

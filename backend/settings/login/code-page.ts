@@ -49,7 +49,7 @@ ${renderCommonHiddenFields(frame)}
     {
       title: hasApp ? 'Enter your code' : 'Use your passkey',
       main,
-      hasPasskeys: party !== undefined,
+      needsPasskeyScript: party !== undefined,
     },
   )
 }

@@ -32,6 +32,6 @@ ${relyingParty !== undefined && renderPasskeyLogin(frame, relyingParty, '/settin
   // not show the navigation of the existing session.
   return renderPage(
     { ...frame, session: undefined },
-    { title: 'Log in', main, hasPasskeys: relyingParty !== undefined },
+    { title: 'Log in', main, needsPasskeyScript: relyingParty !== undefined },
   )
 }

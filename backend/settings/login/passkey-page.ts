@@ -71,7 +71,12 @@ ${renderFieldFaults(problem, 'name')}
 <p class="fault" role="alert" data-passkey-fault></p>
 </form>
 </div>`
-  return renderPage(frame, { title: 'Add a passkey', section: SECTION, main, hasPasskeys: true })
+  return renderPage(frame, {
+    title: 'Add a passkey',
+    section: SECTION,
+    main,
+    needsPasskeyScript: true,
+  })
 }
 
 export function renderRenamePasskey(

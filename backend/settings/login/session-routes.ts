@@ -17,7 +17,7 @@ export const sessionListPages: readonly SessionPage[] = [
       const sessions = await listSessions(database.read, session, now)
       return {
         json: { object: 'list', data: sessions.map(representListed) },
-        // In a browser, the list is part of the page of the user's login.
+        // A browser is redirected to the page “Your login”, which contains the list.
         location: '/settings/login-details',
       }
     },

@@ -18,7 +18,7 @@ export interface PageContent {
   /** Omits the navigation, for pages with a secret that is shown only once: the user must store it before leaving. */
   readonly hasNoNavigation?: boolean
   /** Whether the page needs the script for passkeys. */
-  readonly hasPasskeys?: boolean
+  readonly needsPasskeyScript?: boolean
 }
 
 const SECTIONS = [
@@ -33,7 +33,7 @@ const SECTIONS = [
 ]
 
 export function renderPage(frame: Frame, content: PageContent): Html {
-  const { title, main, hasNoNavigation, hasPasskeys } = content
+  const { title, main, hasNoNavigation, needsPasskeyScript } = content
   const { session } = frame
   const flash = readFlash(frame.flash)
   const flashText = flash && FLASH_WORDS.get(flash.name)
@@ -51,7 +51,7 @@ export function renderPage(frame: Frame, content: PageContent): Html {
 <link rel="stylesheet" href="${assetPath('lists.css')}">
 <script type="module" src="${assetPath('settings.js')}"></script>
 <script type="module" src="${assetPath('dialogs.js')}"></script>
-${hasPasskeys && html`<script type="module" src="${assetPath('passkeys.js')}"></script>`}
+${needsPasskeyScript && html`<script type="module" src="${assetPath('passkeys.js')}"></script>`}
 </head>
 <body>
 ${session !== undefined && !hasNoNavigation && html`<a class="skip" href="#main">Skip to content</a>`}
