@@ -86,7 +86,7 @@ await runProcess({
       ...shared,
       baseUrl: settings.BASE_URL,
       boxKeys: derivedKeys(settings, 'webhook secrets'),
-      privateTargets: settings.WEBHOOK_PRIVATE_TARGETS,
+      privateTargetPolicy: settings.WEBHOOK_PRIVATE_TARGETS,
       isOnlyBackend,
       onAttempt: createAttemptMetrics(metrics),
     })

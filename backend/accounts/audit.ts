@@ -7,8 +7,8 @@ import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
 import {
   columnOrUnindexed,
   equals,
+  type KeysetPage,
   orderOf,
-  type Page,
   unindexed,
   withinBounds,
   withinSorted,
@@ -177,7 +177,7 @@ export async function listAudit(
   reader: Reader,
   accountId: string,
   { actor, action, subjectId, createdSince, createdBefore }: AuditFilters,
-  requested: Page,
+  requested: KeysetPage,
 ): Promise<AuditRow[]> {
   const page = { ...requested, ...indexesFor(requested.sort, { actor, action, subjectId }) }
   return await reader
@@ -206,7 +206,7 @@ export async function listAudit(
 function indexesFor(
   sort: string,
   { actor, action, subjectId }: AuditFilters,
-): Pick<Page, 'indexableColumns'> {
+): Pick<KeysetPage, 'indexableColumns'> {
   if (subjectId !== undefined) return { indexableColumns: ['subject_id'] }
   if (actor !== undefined) return { indexableColumns: ['actor_label', 'action', sort] }
   return action === undefined ? {} : { indexableColumns: ['action', sort] }

@@ -2,7 +2,7 @@
 import assert from 'node:assert'
 import joi from 'joi'
 import type { Reader } from '../database/database.ts'
-import type { Page, Position } from '../lists/keyset.ts'
+import type { KeysetPage, Position } from '../lists/keyset.ts'
 import { instant, parsed } from '../validation/fields.ts'
 import { signCursor, verifyCursor } from './cursor.ts'
 import type { Call, Operation } from './operation.ts'
@@ -58,7 +58,7 @@ export interface ListOptions<S extends QuerySchema, Row extends ListRow> {
   readonly sorts: readonly SortColumn[]
   readonly filters: S
   /** Returns up to `page.rowsMax` rows, in the page's order. */
-  find(reader: Reader, call: Call, filters: FiltersOf<S>, page: Page): Promise<readonly Row[]>
+  find(reader: Reader, call: Call, filters: FiltersOf<S>, page: KeysetPage): Promise<readonly Row[]>
   /**
    * Returns the representations of the rows, in the same order. `find` must have read all parts of the objects that can
    * change: if `represent` read them, in another statement, they could belong to a later revision than the row.

@@ -15,7 +15,7 @@ import {
   equals,
   equalsLiteral,
   ignoreSortIndexIfFiltered,
-  type Page,
+  type KeysetPage,
   type PageBounds,
   type PageVariant,
   pageWithBounds,
@@ -179,36 +179,36 @@ export async function findDebtorIdByExternalId(
  * Marks the debtor as updated, because its balances change, and sets `plan_at`, so that a worker plans its reminders
  * again. The update also locks the debtor until the transaction ends. Does nothing if there is no such debtor.
  */
-export async function touchDebtor(
+export async function markDebtorUpdated(
   tx: Transaction,
   accountId: string,
   id: string,
   now: Date,
 ): Promise<void> {
-  await touchById(tx, { accountId, id, at: now.toISOString() })
+  await markUpdatedById(tx, { accountId, id, at: now.toISOString() })
 }
 
-const touchById = prepared((tx: Transaction, { accountId, id, at }: DebtorKey & Touch) =>
-  touch(tx, accountId, at).where('id', '=', id),
+const markUpdatedById = prepared((tx: Transaction, { accountId, id, at }: DebtorKey & UpdateTime) =>
+  updateAndReplan(tx, accountId, at).where('id', '=', id),
 )
 
-/** Like `touchDebtor`, but for the debtor of an invoice. */
-export async function touchDebtorOfInvoice(
+/** Like `markDebtorUpdated`, but for the debtor of an invoice. */
+export async function markDebtorOfInvoiceUpdated(
   tx: Transaction,
   accountId: string,
   invoiceId: string,
   now: Date,
 ): Promise<void> {
-  await touchByInvoice(tx, { accountId, invoiceId, at: now.toISOString() })
+  await markUpdatedByInvoice(tx, { accountId, invoiceId, at: now.toISOString() })
 }
 
-const touchByInvoice = prepared(
+const markUpdatedByInvoice = prepared(
   (
     tx: Transaction,
-    { accountId, invoiceId, at }: { accountId: string; invoiceId: string } & Touch,
+    { accountId, invoiceId, at }: { accountId: string; invoiceId: string } & UpdateTime,
   ) =>
     // The debtor of an invoice never changes, so its id can be read before the debtor is locked.
-    touch(tx, accountId, at).where('id', '=', (eb) =>
+    updateAndReplan(tx, accountId, at).where('id', '=', (eb) =>
       eb
         .selectFrom('invoices')
         .select('debtor_id')
@@ -217,11 +217,11 @@ const touchByInvoice = prepared(
     ),
 )
 
-interface Touch {
+interface UpdateTime {
   readonly at: string
 }
 
-function touch(tx: Transaction, accountId: string, at: string) {
+function updateAndReplan(tx: Transaction, accountId: string, at: string) {
   return tx
     .updateTable('debtors')
     .set({ plan_at: at, ...nextRevision(tx, at) })
@@ -257,7 +257,7 @@ export async function listDebtors(
   accountId: string,
   { status, q, ...filters }: DebtorFilters,
   today: string,
-  page: Page,
+  page: KeysetPage,
 ): Promise<(DebtorRow & RowWithBalances)[]> {
   const names = q === undefined ? undefined : nameRangeOf(q)
   const list = {

@@ -2,8 +2,7 @@
  * Reads the OpenAPI document for the API reference. Each `$ref` is resolved, except those to schemas, because the API
  * reference shows the names of schemas.
  */
-
-export type Members = Readonly<Record<string, unknown>>
+import type { JsonObject } from '../validation/json.ts'
 
 export interface ContractDocument {
   readonly version: string
@@ -12,12 +11,12 @@ export interface ContractDocument {
   readonly operations: readonly DocumentedOperation[]
   readonly events: readonly DocumentedEvent[]
   readonly headers: ReadonlyMap<string, DocumentedHeader>
-  readonly schemas: ReadonlyMap<string, Members>
+  readonly schemas: ReadonlyMap<string, JsonObject>
   /**
    * Returns the members of `value`. If it has a `$ref`, the members of the target are added, unless `value` has them
    * itself.
    */
-  resolve(value: unknown): Members
+  resolve(value: unknown): JsonObject
 }
 
 type Resolve = ContractDocument['resolve']
@@ -48,7 +47,7 @@ export interface Parameter {
   readonly location: 'path' | 'query' | 'header'
   readonly required: boolean
   readonly description: string
-  readonly schema: Members
+  readonly schema: JsonObject
   readonly example: unknown
 }
 
@@ -64,13 +63,13 @@ export interface DocumentedHeader {
   /** Whether every response with the status of the `DocumentedResponse` has the header. */
   readonly required: boolean
   readonly description: string
-  readonly schema: Members
+  readonly schema: JsonObject
   readonly example: unknown
 }
 
 export interface Content {
   readonly mediaType: string
-  readonly schema: Members
+  readonly schema: JsonObject
   readonly examples: readonly Example[]
 }
 
@@ -85,7 +84,7 @@ export function readDocument(json: string): ContractDocument {
   const components = membersOf(document['components'])
   const info = membersOf(document['info'])
 
-  function resolve(value: unknown): Members {
+  function resolve(value: unknown): JsonObject {
     const { $ref, ...own } = membersOf(value)
     if (typeof $ref !== 'string') return own
     const referred = $ref
@@ -198,7 +197,7 @@ function readContent(resolve: Resolve, value: unknown): Content | undefined {
   return { mediaType, schema: membersOf(schema), examples: [...single, ...named] }
 }
 
-function texts({ summary, description }: Members): { summary: string; description: string } {
+function texts({ summary, description }: JsonObject): { summary: string; description: string } {
   return { summary: textOf(summary), description: textOf(description) }
 }
 
@@ -206,7 +205,7 @@ function texts({ summary, description }: Members): { summary: string; descriptio
  * Returns an empty object if `value` is absent or not an object. It need not throw, because `npm run check` rejects an
  * invalid contract.
  */
-export function membersOf(value: unknown): Members {
+export function membersOf(value: unknown): JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
 }
 

@@ -1,5 +1,6 @@
 import { type Html, html } from '../html/html.ts'
-import { type ContractDocument, listOf, type Members, membersOf, textOf } from './document.ts'
+import type { JsonObject } from '../validation/json.ts'
+import { type ContractDocument, listOf, membersOf, textOf } from './document.ts'
 import { renderMarkdown } from './markup/markdown.ts'
 
 /**
@@ -13,7 +14,7 @@ export function hasSection(document: ContractDocument, name: string): boolean {
 }
 
 /** `id` is the prefix of the fields' HTML ids, e.g. `Invoice` for `Invoice.amount_due`. */
-export function renderSchema(document: ContractDocument, schema: Members, id: string): Html {
+export function renderSchema(document: ContractDocument, schema: JsonObject, id: string): Html {
   const parts = listOf(schema['allOf'])
   if (parts.length > 0) {
     return html`${parts.map((part) => {
@@ -28,11 +29,16 @@ export function renderSchema(document: ContractDocument, schema: Members, id: st
 }
 
 /** The list also contains the fields of nested objects whose schema is inline, e.g. `delivery.bounce`. */
-function renderFields(document: ContractDocument, schema: Members, id: string): Html {
+function renderFields(document: ContractDocument, schema: JsonObject, id: string): Html {
   return html`<dl class="fields">${fieldsOf(document, schema, '', id)}</dl>`
 }
 
-function fieldsOf(document: ContractDocument, schema: Members, prefix: string, id: string): Html[] {
+function fieldsOf(
+  document: ContractDocument,
+  schema: JsonObject,
+  prefix: string,
+  id: string,
+): Html[] {
   // Only fields of requests are marked as required, because a successful response has every field. Only the schemas of
   // requests have `additionalProperties: false`.
   const required = schema['additionalProperties'] === false ? listOf(schema['required']) : []
@@ -52,7 +58,7 @@ function fieldsOf(document: ContractDocument, schema: Members, prefix: string, i
 export function renderField(
   document: ContractDocument,
   { name, id }: { readonly name: string; readonly id: string },
-  schema: Members,
+  schema: JsonObject,
   isRequired: boolean,
 ): Html {
   const resolved = document.resolve(schema)
@@ -63,7 +69,7 @@ export function renderField(
 </div>`
 }
 
-export function renderType(document: ContractDocument, schema: Members): Html {
+export function renderType(document: ContractDocument, schema: JsonObject): Html {
   const name = referredName(schema)
   if (name !== undefined && hasSection(document, name)) {
     return html`<span class="type"><a href="#${name}">${name}</a></span>`
@@ -85,13 +91,13 @@ const FORMATS: Readonly<Record<string, string>> = {
   uri: 'address',
 }
 
-function typeWords(schema: Members): string {
+function typeWords(schema: JsonObject): string {
   const types = [schema['type']].flat().map(String)
   const format = FORMATS[textOf(schema['format'])]
   return types.map((type) => (type === 'string' && format ? format : type)).join(' or ')
 }
 
-function renderLimits(schema: Members): Html | undefined {
+function renderLimits(schema: JsonObject): Html | undefined {
   // The type of the field already says whether null is allowed.
   const values = listOf(schema['enum']).filter((value) => value !== null)
   const limits = [

@@ -2,12 +2,12 @@
  * Renders the OpenAPI document as TypeScript: a type for each schema, the type of each event, and the interface `paths`
  * that openapi-fetch expects. Existing generators need the compiler's JavaScript API, which TypeScript 7 lacks.
  */
+import type { JsonObject } from '../validation/json.ts'
 import {
   type Content,
   type ContractDocument,
   type DocumentedOperation,
   listOf,
-  type Members,
   membersOf,
   type Parameter,
   textOf,
@@ -100,7 +100,7 @@ function typeOfContent(content: Content | undefined, indent: string): string {
   return content === undefined ? 'never' : typeOf(content.schema, indent)
 }
 
-function typeOf(schema: Members, indent: string): string {
+function typeOf(schema: JsonObject, indent: string): string {
   const name = textOf(schema['$ref']).split('/').at(-1)
   if (name !== undefined && name !== '') return name
   const parts = listOf(schema['allOf']).map((part) => typeOf(membersOf(part), indent))
@@ -115,7 +115,7 @@ function typeOf(schema: Members, indent: string): string {
 }
 
 /** `type` is one of the types that the schema allows. */
-function simpleType(schema: Members, type: string, indent: string): string {
+function simpleType(schema: JsonObject, type: string, indent: string): string {
   if (type === 'integer') return 'number'
   if (type === 'array') {
     const items = typeOf(membersOf(schema['items']), indent)
@@ -124,7 +124,7 @@ function simpleType(schema: Members, type: string, indent: string): string {
   return type === 'object' ? objectType(schema, indent) : type
 }
 
-function objectType(schema: Members, indent: string): string {
+function objectType(schema: JsonObject, indent: string): string {
   const properties = Object.entries(membersOf(schema['properties']))
   if (properties.length === 0) {
     const values = schema['additionalProperties']
@@ -148,7 +148,7 @@ function literal(value: unknown): string {
   return typeof value === 'string' ? `'${value}'` : JSON.stringify(value)
 }
 
-function comment({ description }: Members, indent: string): string {
+function comment({ description }: JsonObject, indent: string): string {
   const lines = textOf(description).trimEnd().split('\n')
   if (lines.length > 1) {
     const inner = lines.map((line) => `${indent} * ${line}`.trimEnd())

@@ -1,3 +1,5 @@
+import type { JsonObject } from '../validation/json.ts'
+
 export const ERASED_TEXT = '[erased]'
 
 /** The replacements for personal data in objects, by the type of the object (the value of its member `object`). */
@@ -19,10 +21,10 @@ const PERSONAL: Readonly<Record<string, Replacements>> = {
 }
 
 /** By member: its value after an erasure, or the result of `withMemberNulled`. */
-type Replacements = Members
+type Replacements = JsonObject
 
 /** Marks a member that contains an object. In this object, `replace` changes only `innerMember`, to null. */
-function withMemberNulled(innerMember: string): Members {
+function withMemberNulled(innerMember: string): JsonObject {
   return { nulled: innerMember }
 }
 
@@ -53,10 +55,8 @@ export function factsWithoutPersonalData(text: string): string {
   return rewrite(text, (facts) => replace(facts, { recipient: null }))
 }
 
-type Members = Readonly<Record<string, unknown>>
-
 /** Changes a JSON text. A text without members, such as `null` or `{}`, is returned unchanged. */
-function rewrite(text: string, change: (members: Members) => Members): string {
+function rewrite(text: string, change: (members: JsonObject) => JsonObject): string {
   const members = membersOf(JSON.parse(text))
   return Object.keys(members).length === 0 ? text : JSON.stringify(change(members))
 }
@@ -65,7 +65,7 @@ function rewrite(text: string, change: (members: Members) => Members): string {
  * A debtor with `erased_at` is returned unchanged. Its JSON was written after the erasure, so it contains no personal
  * data, and the reason `erased` of its pause must stay. Objects of other types have no `erased_at`.
  */
-function scrub(kind: string, object: Members): Members {
+function scrub(kind: string, object: JsonObject): JsonObject {
   if (typeof object['erased_at'] === 'string') return object
   return replace(object, PERSONAL[kind] ?? {})
 }
@@ -73,7 +73,7 @@ function scrub(kind: string, object: Members): Members {
 /**
  * Replaces only members that are present, because the previous values in an event include only changed members.
  */
-function replace(object: Members, replacements: Replacements): Members {
+function replace(object: JsonObject, replacements: Replacements): JsonObject {
   const entries = Object.entries(object).map(([name, value]) => {
     if (!(name in replacements)) return [name, value]
     const { nulled } = membersOf(replacements[name])
@@ -83,10 +83,10 @@ function replace(object: Members, replacements: Replacements): Members {
   return Object.fromEntries(entries)
 }
 
-function kindOf(object: Members): string {
+function kindOf(object: JsonObject): string {
   return String(object['object'])
 }
 
-function membersOf(value: unknown): Members {
+function membersOf(value: unknown): JsonObject {
   return typeof value === 'object' && value !== null ? { ...value } : {}
 }

@@ -12,7 +12,7 @@ import type { Reader, Transaction } from '../database/database.ts'
 import { nextRevision } from '../database/revision.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
-import { lockDebtorId, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
+import { lockDebtorId, markDebtorUpdated, replanDebtor } from '../debtors/debtors.ts'
 import type { EventType } from '../events/event-types.ts'
 import { UNINDEXED_ACCOUNT_ID } from '../lists/keyset.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
@@ -283,10 +283,10 @@ async function perform(
     actionContext.now,
     `${subject.text} ${invoice.number} ${subject.verb} ${participle}`,
   )
-  // Both functions schedule planning of the debtor's reminders. `touchDebtor` also marks the debtor as updated, because
-  // a new status of the invoice changes the debtor's balances.
+  // Both functions schedule planning of the debtor's reminders. `markDebtorUpdated` also marks the debtor as updated,
+  // because a new status of the invoice changes the debtor's balances.
   const isStatusChanged = row.status !== invoice.status
-  await (isStatusChanged ? touchDebtor : replanDebtor)(
+  await (isStatusChanged ? markDebtorUpdated : replanDebtor)(
     tx,
     accountId,
     row.debtor_id,

@@ -5,7 +5,7 @@
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
-import { touchDebtor } from '../debtors/debtors.ts'
+import { markDebtorUpdated } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
 import { replanInvoices } from '../reminders/planning/planning.ts'
 import { stopRemindersCoveredByMoneyOnAccount } from '../reminders/planning/stop-covered-reminders.ts'
@@ -50,7 +50,7 @@ export async function creditInvoice(
   }
   const row = await changeInvoice(tx, invoice, change, 'invoice.credited', actionContext.now)
   if (amountDue === 0) await recordInvoiceEvent(tx, invoice, row, 'invoice.paid', actionContext.now)
-  await touchDebtor(tx, accountId, debtorId, actionContext.now)
+  await markDebtorUpdated(tx, accountId, debtorId, actionContext.now)
   await replanReminders(tx, row, actionContext.now)
   return row
 }

@@ -4,7 +4,7 @@
  */
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
-import { touchDebtor } from '../debtors/debtors.ts'
+import { markDebtorUpdated } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
 import { replanInvoices } from '../reminders/planning/planning.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
@@ -52,7 +52,7 @@ export async function editInvoice(
     'invoice.updated',
     actionContext.now,
   )
-  await touchDebtor(tx, accountId, row.debtor_id, actionContext.now)
+  await markDebtorUpdated(tx, accountId, row.debtor_id, actionContext.now)
   const reason = `invoice ${row.number} was edited`
   const stopped = await stopMessages(tx, accountId, [id], actionContext.now, reason)
   const debtor = { id: row.debtor_id, account_id: accountId }

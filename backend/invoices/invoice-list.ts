@@ -13,10 +13,10 @@ import {
   ignoreSortIndexIfFiltered,
   isAnyDefined,
   isInLiterals,
+  type KeysetPage,
   literally,
   mayUseIndexOf,
   orderOf,
-  type Page,
   type PageBounds,
   type PageVariant,
   pageWithBounds,
@@ -50,7 +50,7 @@ export async function listInvoices(
   accountId: string,
   filters: InvoiceFilters,
   today: string,
-  page: Page,
+  page: KeysetPage,
 ): Promise<InvoiceRow[]> {
   const { status: requested, currency, overdue, ...others } = filters
   // Only unpaid invoices can be overdue.
@@ -161,7 +161,7 @@ function matchesOverdue({ overdue, today }: Variant & Pick<Values, 'today'>): Co
  * Whether the list shows all overdue invoices, or all overdue invoices that were created in a period, in the order of
  * creation. `readOverdue` is faster for this list.
  */
-function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
+function isAllOverdue(filters: InvoiceFilters, { sort }: KeysetPage): boolean {
   const others = Object.keys(filters).filter(
     (name) => !['overdue', 'created_since', 'created_before'].includes(name),
   )
@@ -177,11 +177,11 @@ function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
 const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageVariant) => {
   const { accountId, today, created_since, created_before } = values
   const page = pageWithBounds(variant, values)
-  const pageWithoutSortIndex: Page = { ...page, ignoresSortIndex: true }
+  const pageWithoutSortIndex: KeysetPage = { ...page, ignoresSortIndex: true }
   // Ids are unique, so sorting by `due_date` after the id does not change the order. Without `due_date`, SQLite, which
   // has no statistics, would use the index of all invoices, which contains no due date.
   const dueDateLast = sql`due_date ${sql.raw(page.direction)}`
-  const selectIds = (announced: 0 | 1, idPage: Page, dueDate: Column) =>
+  const selectIds = (announced: 0 | 1, idPage: KeysetPage, dueDate: Column) =>
     reader
       .selectFrom('invoices')
       .select('id')

@@ -8,7 +8,7 @@ import type { Reader, Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { DebtorRow, InvoiceRow, InvoiceRowWithOptionalLines } from '../database/tables.ts'
-import { findDebtorIdByExternalId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
+import { findDebtorIdByExternalId, lockDebtor, markDebtorUpdated } from '../debtors/debtors.ts'
 import { recordEvent, selectEnabledOrPausedEndpoints } from '../events/events.ts'
 import { UNINDEXED_ACCOUNT_ID } from '../lists/keyset.ts'
 import { initialChasing } from '../reminders/planning/initial-chasing.ts'
@@ -108,7 +108,7 @@ export async function createInvoice(
   }
   await insertInvoice(tx, row, input.number)
   // A draft is not owed yet, and therefore changes no balance.
-  if (row.status === 'open') await touchDebtor(tx, accountId, debtor.id, now)
+  if (row.status === 'open') await markDebtorUpdated(tx, accountId, debtor.id, now)
   const represent = (today: string) => representInvoice(row, today)
   await recordEvent(tx, { accountId, type: 'invoice.created', subjectId: row.id, represent }, now)
   return row

@@ -9,8 +9,8 @@ import {
   type Condition,
   equals,
   ignoreSortIndexIfFiltered,
+  type KeysetPage,
   orderOf,
-  type Page,
   UNINDEXED_ACCOUNT_ID,
   unindexed,
   within,
@@ -136,7 +136,7 @@ async function pageOf(
   { sort, number, debtorId }: InvoiceSearch,
   after: string | undefined,
   rowsMax: number,
-): Promise<Page> {
+): Promise<KeysetPage> {
   const column = number === undefined ? COLUMNS[sort] : 'number'
   const direction = number !== undefined || sort === 'due' ? 'asc' : 'desc'
   const page = ignoreSortIndexIfFiltered(

@@ -10,7 +10,8 @@ export interface Position {
   readonly id: string
 }
 
-export interface Page extends PageVariant {
+/** Which rows of a list to read. */
+export interface KeysetPage extends PageVariant {
   readonly after: Position | undefined
   /** Rows after this position are not read, see `readPage`. */
   readonly end?: Position
@@ -36,7 +37,7 @@ export interface PageBounds {
   readonly endId?: string
 }
 
-export function splitPage({ after, end, ...variant }: Page): {
+export function splitPage({ after, end, ...variant }: KeysetPage): {
   variant: PageVariant
   bounds: PageBounds
 } {
@@ -44,7 +45,7 @@ export function splitPage({ after, end, ...variant }: Page): {
   return { variant, bounds: { ...start, ...(end && { endValue: end.value, endId: end.id }) } }
 }
 
-export function pageWithBounds(variant: PageVariant, bounds: PageBounds): Page {
+export function pageWithBounds(variant: PageVariant, bounds: PageBounds): KeysetPage {
   const end = positionOf(bounds.endValue, bounds.endId)
   return { ...variant, after: positionOf(bounds.startValue, bounds.startId), ...(end && { end }) }
 }
@@ -59,9 +60,9 @@ function positionOf(value: string | undefined, id: string | undefined): Position
  * effect, because an index contains the rows of a debtor in this order.
  */
 export function ignoreSortIndexIfFiltered(
-  page: Page,
+  page: KeysetPage,
   { byDebtor, byOtherFilters = [] }: SelectiveFilters,
-): Page {
+): KeysetPage {
   const mustSortRowsOfDebtor = byDebtor !== undefined && page.sort !== 'created_at'
   return mustSortRowsOfDebtor || isAnyDefined(...byOtherFilters)
     ? { ...page, ignoresSortIndex: true }
@@ -84,7 +85,7 @@ export type Condition = Expression<SqlBool>
  * Returns the conditions for rows after `page.after` and up to `page.end`. The conditions do not qualify the sort
  * column and the id with a table name, so callers must filter by subquery, not by join.
  */
-export function withinBounds(page: Page): Condition[] {
+export function withinBounds(page: KeysetPage): Condition[] {
   const { after, end } = page
   const key = sql`(${sortOf(page)}, id)`
   const [later, notLater] = page.direction === 'asc' ? ['>', '<='] : ['<', '>=']
@@ -95,12 +96,12 @@ export function withinBounds(page: Page): Condition[] {
 }
 
 /** The expressions of `order by`. */
-export function orderOf(page: Page) {
+export function orderOf(page: KeysetPage) {
   const order = sql.raw(page.direction)
   return sql`${sortOf(page)} ${order}, id ${order}`
 }
 
-function sortOf({ sort, ignoresSortIndex, indexableColumns = [sort] }: Page) {
+function sortOf({ sort, ignoresSortIndex, indexableColumns = [sort] }: KeysetPage) {
   return ignoresSortIndex || !indexableColumns.includes(sort) ? unindexed(sort) : sql.ref(sort)
 }
 
@@ -254,7 +255,7 @@ export function timeRangesOf(filters: AnyTimeFilters): readonly TimeRange[] {
   return ranges.filter(([, since, before]) => since !== undefined || before !== undefined)
 }
 
-export function withinTimes(filters: AnyTimeFilters, page: Page): Condition[] {
+export function withinTimes(filters: AnyTimeFilters, page: KeysetPage): Condition[] {
   return timeRangesOf(filters).flatMap(([column, since, before]) =>
     column === page.sort
       ? withinSorted(page, since, before)
@@ -266,7 +267,7 @@ export function withinTimes(filters: AnyTimeFilters, page: Page): Condition[] {
  * Returns the conditions for the limits of the sort column, except those that the bounds of the page imply. With a
  * limit and a bound, SQLite would begin at the limit: each page would read all pages before it again.
  */
-export function withinSorted(page: Page, since: Value, before: Value): Condition[] {
+export function withinSorted(page: KeysetPage, since: Value, before: Value): Condition[] {
   const { sort, direction, after, end } = page
   const [low, high] = direction === 'asc' ? [after, end] : [end, after]
   const column = columnOrUnindexed(page, sort)

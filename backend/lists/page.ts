@@ -23,9 +23,9 @@ import {
   type Condition,
   isAnyDefined,
   isInLiterals,
+  type KeysetPage,
   literally,
   orderOf,
-  type Page,
   type PageBounds,
   type PageVariant,
   type Position,
@@ -75,7 +75,7 @@ interface List<V> {
 type FindPositionBeforeMatches<V> = (
   reader: Reader,
   values: V,
-  page: Page,
+  page: KeysetPage,
   after: Position,
 ) => Promise<Position | undefined>
 
@@ -91,7 +91,7 @@ export async function readPage<
 >(
   reader: Reader,
   list: List<V>,
-  page: Page,
+  page: KeysetPage,
   read: (values: V & PageBounds, variant: PageVariant) => Promise<Row[]>,
 ): Promise<Row[]> {
   const { table, selectiveFilters, findPositionBeforeMatches } = list
@@ -120,7 +120,7 @@ export async function readPage<
  * Reads the rows by the method that PostgreSQL chooses. All columns with conditions are in `indexableColumns`: any
  * other column would become an expression (see `unindexed` in keyset.ts), for which PostgreSQL has no statistics.
  */
-async function readByStatistics<Row>({ scanned, filters, readPart }: Scan<Row>, page: Page) {
+async function readByStatistics<Row>({ scanned, filters, readPart }: Scan<Row>, page: KeysetPage) {
   const columns = [scanned, ...filters].map(({ column }) => column)
   return await readPart({ ...page, indexableColumns: [page.sort, ...columns] })
 }
@@ -130,14 +130,14 @@ interface Scan<Row> {
   /** The section of an index, in the order of the list, that is scanned. */
   readonly scanned: IndexSection & Pick<IndexedFilter, 'column'>
   readonly filters: readonly IndexedFilter[]
-  readPart(part: Page): Promise<Row[]>
+  readPart(part: KeysetPage): Promise<Row[]>
   findPositionBeforeMatches(after: Position): Promise<Position | undefined>
 }
 
 async function scanAndCount<Row extends { readonly id: string }>(
   reader: Reader,
   scan: Scan<Row>,
-  page: Page,
+  page: KeysetPage,
 ): Promise<Row[]> {
   const { accountTable, scanned, readPart } = scan
   /** The rows by their ids, because a row that changes meanwhile may be read twice. */
@@ -299,7 +299,7 @@ async function findPosition(
     literals,
     condition,
     ...page
-  }: Page & IndexSection & Pick<IndexedFilter, 'column'>,
+  }: KeysetPage & IndexSection & Pick<IndexedFilter, 'column'>,
   number: number,
 ): Promise<Position | undefined> {
   const { variant, bounds } = splitPage(page)
@@ -363,7 +363,7 @@ export function selectPage<Row>(
   reader: Reader,
   table: ListTable,
   columns: readonly (string & keyof Row)[],
-  page: Page,
+  page: KeysetPage,
   conditions: readonly Condition[],
   computed: Readonly<Record<string, RawBuilder<unknown>>> = {},
 ): Compilable<Row> {

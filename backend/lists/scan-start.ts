@@ -18,7 +18,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { lowestIdSince, timeOfId } from '../../shared/contract/id.ts'
 import type { Reader } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
-import { type AnyTimeFilters, CLOCK_MARGIN_MS, type Page, type Position } from './keyset.ts'
+import { type AnyTimeFilters, CLOCK_MARGIN_MS, type KeysetPage, type Position } from './keyset.ts'
 
 /** The maximum number of entries that are read: one for each due date in five years. This takes some milliseconds. */
 const ENTRIES_MAX = 2000
@@ -39,7 +39,7 @@ interface Filters extends AnyTimeFilters {
 export async function findPositionBeforeMatchingInvoices(
   reader: Reader,
   filters: Filters,
-  { sort, direction }: Pick<Page, 'sort' | 'direction'>,
+  { sort, direction }: Pick<KeysetPage, 'sort' | 'direction'>,
   after: Position,
 ): Promise<Position | undefined> {
   const { created_since, due_since, due_before } = filters

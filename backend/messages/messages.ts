@@ -9,9 +9,9 @@ import {
   equalsLiteral,
   ignoreSortIndexIfFiltered,
   isInLiterals,
+  type KeysetPage,
   literally,
   mayUseIndexOf,
-  type Page,
   type PageBounds,
   type PageVariant,
   pageWithBounds,
@@ -36,7 +36,7 @@ export async function listMessages(
   reader: Reader,
   accountId: string,
   { channel, stage, statuses, suppression_reason, ...filters }: MessageFilters,
-  page: Page,
+  page: KeysetPage,
 ): Promise<MessageRow[]> {
   const literals = { channel, stage, statuses, suppression_reason }
   const selectiveFilters = [filters.debtor_id, filters.invoice_id]

@@ -11,8 +11,8 @@ import {
   equals,
   equalsLiteral,
   ignoreSortIndexIfFiltered,
+  type KeysetPage,
   latestOf,
-  type Page,
   type PageBounds,
   type PageVariant,
   pageWithBounds,
@@ -44,7 +44,7 @@ export async function listPayments(
   reader: Reader,
   accountId: string,
   { currency, ...filters }: PaymentFilters,
-  page: Page,
+  page: KeysetPage,
 ): Promise<ListedPayment[]> {
   const { external_id, debtor_id, invoice_id, idempotency_key } = filters
   const selectiveFilters = [external_id, debtor_id, invoice_id, idempotency_key]

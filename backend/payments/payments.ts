@@ -11,7 +11,7 @@ import { isPostgres } from '../database/engine.ts'
 import { prepared } from '../database/prepared.ts'
 import type { AllocationRow, DebtorRow, PaymentRow } from '../database/tables.ts'
 import { together } from '../database/together.ts'
-import { debtorExists, touchDebtor, touchDebtorOfInvoice } from '../debtors/debtors.ts'
+import { debtorExists, markDebtorOfInvoiceUpdated, markDebtorUpdated } from '../debtors/debtors.ts'
 import { prefetchEndpoints, recordEvent } from '../events/events.ts'
 import { listOpenInvoices } from '../invoices/invoices.ts'
 import { findUnsentMessages, type UnsentMessage } from '../messages/cancel-messages.ts'
@@ -191,7 +191,8 @@ interface RequestedShares {
 /**
  * Locks the debtor, and determines the shares of the invoices that the request names or, for `oldest_first`, of the
  * oldest open invoices. For `debtor`, there are no shares yet. Statements that are sent together run in their order:
- * `touchDebtor` or `touchDebtorOfInvoice` locks the debtor before anything is read that another transaction may change.
+ * `markDebtorUpdated` or `markDebtorOfInvoiceUpdated` locks the debtor before anything is read that another transaction
+ * may change.
  */
 async function readRequestedShares(
   tx: Transaction,
@@ -204,7 +205,7 @@ async function readRequestedShares(
     const { debtorId } = target
     const [exists] = await together([
       debtorExists(tx, accountId, debtorId),
-      touchDebtor(tx, accountId, debtorId, now),
+      markDebtorUpdated(tx, accountId, debtorId, now),
     ])
     if (exists) {
       const open =
@@ -223,7 +224,7 @@ async function readRequestedShares(
   assert(first !== undefined, 'a payment on invoices has at least one target')
   const invoiceIds = requested.map(({ invoiceId }) => invoiceId)
   const [, targets, unsent] = await together([
-    touchDebtorOfInvoice(tx, accountId, first.invoiceId, now),
+    markDebtorOfInvoiceUpdated(tx, accountId, first.invoiceId, now),
     readTargetInvoices(tx, accountId, requested),
     findUnsentMessages(tx, { accountId, invoiceIds }),
   ])

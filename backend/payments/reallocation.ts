@@ -4,7 +4,7 @@ import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import { nextRevision } from '../database/revision.ts'
 import type { PaymentRow } from '../database/tables.ts'
-import { touchDebtor } from '../debtors/debtors.ts'
+import { markDebtorUpdated } from '../debtors/debtors.ts'
 import { recordEvent } from '../events/events.ts'
 import { findInvoices } from '../invoices/invoices.ts'
 import { reopenInvoice } from '../invoices/reopening.ts'
@@ -56,7 +56,7 @@ export async function allocatePayment(
       invoices: shares.map(({ invoice }) => invoice.number),
     },
   })
-  await touchDebtor(tx, accountId, debtor.id, actionContext.now)
+  await markDebtorUpdated(tx, accountId, debtor.id, actionContext.now)
   const detail = 'money on account was allocated'
   const { invoices, stopped } = await settleAndStopReminders(
     tx,
@@ -102,7 +102,7 @@ export async function takeBackAllocation(
     subjectId: id,
     detail: { amount, currency, invoice: invoice.number, reason },
   })
-  await touchDebtor(tx, accountId, payment.debtor_id, actionContext.now)
+  await markDebtorUpdated(tx, accountId, payment.debtor_id, actionContext.now)
   const reopened = await reopenInvoice(tx, invoice, amount, actionContext.now)
   await tx
     .deleteFrom('payment_allocations')

@@ -7,7 +7,7 @@ import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import { nextRevision } from '../database/revision.ts'
 import type { PaymentRow } from '../database/tables.ts'
-import { touchDebtor } from '../debtors/debtors.ts'
+import { markDebtorUpdated } from '../debtors/debtors.ts'
 import { recordEvent } from '../events/events.ts'
 import { findInvoices } from '../invoices/invoices.ts'
 import { reopenInvoice } from '../invoices/reopening.ts'
@@ -38,7 +38,7 @@ export async function reversePayment(
   })
   const allocations = (await readAllocations(tx, accountId, [id])).get(id) ?? []
   await reopenInvoices(tx, accountId, allocations, actionContext.now)
-  await touchDebtor(tx, accountId, payment.debtor_id, actionContext.now)
+  await markDebtorUpdated(tx, accountId, payment.debtor_id, actionContext.now)
   const reversed = await tx
     .updateTable('payments')
     .set({ status: 'reversed', ...clear, ...nextRevision(tx, actionContext.now.toISOString()) })

@@ -10,8 +10,8 @@ import {
   type Condition,
   equals,
   ignoreSortIndexIfFiltered,
+  type KeysetPage,
   orderOf,
-  type Page,
   within,
   withinBounds,
 } from '../lists/keyset.ts'
@@ -142,7 +142,7 @@ async function pageOf(
   { invoiceId, reference }: PaymentSearch,
   after: string | undefined,
   rowsMax: number,
-): Promise<Page> {
+): Promise<KeysetPage> {
   const column = reference === undefined ? 'created_at' : 'reference'
   const direction = reference === undefined ? 'desc' : 'asc'
   const firstPage = ignoreSortIndexIfFiltered(

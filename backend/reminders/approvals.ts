@@ -15,7 +15,7 @@ import type { Reader, Transaction } from '../database/database.ts'
 import { nextRevision } from '../database/revision.ts'
 import type { MessageHtmlRow, MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
-import type { Page } from '../lists/keyset.ts'
+import type { KeysetPage } from '../lists/keyset.ts'
 import { changeMessage, REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
 import { amountDemanded, type Facts, readFacts } from './planning/facts.ts'
 
@@ -48,7 +48,7 @@ export type Decision =
 export async function listPendingApprovals(
   reader: Reader,
   accountId: string,
-  { rowsMax, after }: Pick<Page, 'rowsMax' | 'after'> = { rowsMax: 200, after: undefined },
+  { rowsMax, after }: Pick<KeysetPage, 'rowsMax' | 'after'> = { rowsMax: 200, after: undefined },
 ): Promise<PendingApproval[]> {
   const query = selectPendingApprovals(reader, accountId)
   const following =

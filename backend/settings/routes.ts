@@ -24,13 +24,13 @@ import { paymentListPages } from './lists/payment-list.ts'
 import { searchPages } from './lists/search-page.ts'
 import { codePages } from './login/code-routes.ts'
 import { invitationPages } from './login/invitation-routes.ts'
-import { loginPages, sessionPages } from './login/login-routes.ts'
+import { loginPages, yourLoginPages } from './login/login-routes.ts'
 import { noticeChoicePages } from './login/notice-routes.ts'
 import { passkeyLoginPages } from './login/passkey-login-routes.ts'
 import { passkeyPages } from './login/passkey-routes.ts'
 import { resetPages } from './login/reset-routes.ts'
 import { secondFactorPages } from './login/second-factor-routes.ts'
-import { sessionListPages } from './login/session-routes.ts'
+import { sessionPages } from './login/session-routes.ts'
 import { allocatePages } from './money/allocate.ts'
 import { creditPages } from './money/credit.ts'
 import { recordPaymentPages } from './money/record-payment.ts'
@@ -85,8 +85,8 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...customerListPages,
     ...invoiceListPages,
     ...paymentListPages,
+    ...yourLoginPages,
     ...sessionPages,
-    ...sessionListPages,
     ...secondFactorPages,
     ...passkeyPages,
     ...noticeChoicePages,

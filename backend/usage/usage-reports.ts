@@ -1,7 +1,7 @@
 import type {
+  CallsNotForwarded,
   ErrorCount,
   KeyWindow,
-  RefusedCalls,
   UsageReport,
 } from '../../shared/contract/usage-report.ts'
 import type { KeyWindowRow, Reader, Transaction } from '../database/tables.ts'
@@ -99,7 +99,7 @@ async function claimReport(tx: Transaction, gateway: string, batch: number, now:
   return claimed !== undefined
 }
 
-type KeyEntry = RefusedCalls | ErrorCount | KeyWindow
+type KeyEntry = CallsNotForwarded | ErrorCount | KeyWindow
 
 /** Omits the ids of keys that do not exist. */
 async function findKeyIds(tx: Transaction, entries: readonly KeyEntry[]) {

@@ -6,7 +6,7 @@ import { getAccount, lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
-import { equals, orderOf, type Page, withinBounds } from '../lists/keyset.ts'
+import { equals, type KeysetPage, orderOf, withinBounds } from '../lists/keyset.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { normalizeText } from '../validation/unicode.ts'
 
@@ -74,7 +74,11 @@ export function storedSpellings(email: string): readonly string[] {
   return [normalizeEmail(email), email.trim().toLowerCase()]
 }
 
-export async function listUsers(reader: Reader, accountId: string, page: Page): Promise<UserRow[]> {
+export async function listUsers(
+  reader: Reader,
+  accountId: string,
+  page: KeysetPage,
+): Promise<UserRow[]> {
   return reader
     .selectFrom('users')
     .selectAll()

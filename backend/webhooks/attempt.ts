@@ -6,7 +6,7 @@ import { signWebhook } from './signature.ts'
 
 export interface AttemptDeps {
   readonly sender: Sender
-  readonly box: SecretBox
+  readonly secretBox: SecretBox
   readonly clock: () => Date
   /** The public URL of the service, which the `User-Agent` contains. */
   readonly baseUrl: string
@@ -19,13 +19,13 @@ export interface AttemptDeps {
 export async function attemptDelivery(
   delivery: ClaimedDelivery,
   startBefore: Date,
-  { sender, box, clock, baseUrl }: AttemptDeps,
+  { sender, secretBox, clock, baseUrl }: AttemptDeps,
 ): Promise<Outcome> {
   const startedAt = clock()
   const body = Buffer.from(delivery.body)
   const id = delivery.event_id
   const timestampSeconds = Math.floor(startedAt.getTime() / 1000)
-  const secrets = decryptSecrets(delivery, box, startedAt)
+  const secrets = decryptSecrets(delivery, secretBox, startedAt)
   const requestHeaders = {
     'content-type': 'application/json',
     'user-agent': `Receivables-Webhooks/1 (+${baseUrl}/docs)`,
@@ -50,10 +50,10 @@ const NOT_STARTED: AttemptResult = {
   durationMs: 0,
 }
 
-function decryptSecrets(delivery: ClaimedDelivery, box: SecretBox, now: Date): string[] {
+function decryptSecrets(delivery: ClaimedDelivery, secretBox: SecretBox, now: Date): string[] {
   const owner = { accountId: delivery.account_id, recordId: delivery.endpoint_id }
   const { secret, old_secret, old_secret_expires_at } = delivery
   const isOldValid = old_secret_expires_at !== null && old_secret_expires_at > now.toISOString()
   const encrypted = old_secret !== null && isOldValid ? [secret, old_secret] : [secret]
-  return encrypted.map((sealed) => box.open(sealed, owner))
+  return encrypted.map((sealed) => secretBox.open(sealed, owner))
 }

@@ -9,7 +9,7 @@ import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { buildConnector } from 'undici'
 import { isGlobalUnicast, isLoopbackAddress } from './addresses.ts'
-import type { PrivateTargets } from './target-url.ts'
+import type { PrivateTargetPolicy } from './target-url.ts'
 
 /** These times count toward the time limit of the attempt to deliver (`attemptMsMax`). */
 const CONNECT_MS_MAX = 10_000
@@ -22,7 +22,7 @@ const DNS_TRIES = 2
 const CONNECT_MS_MAX_BEFORE_OTHERS = 4000
 
 export interface ConnectorOptions {
-  readonly privateTargets: PrivateTargets
+  readonly privateTargetPolicy: PrivateTargetPolicy
   /** DNS servers to query instead of the system's, e.g. `127.0.0.1:5353`. */
   readonly dnsServers?: readonly string[] | undefined
   /** The certificate authorities to trust instead of those that Node.js trusts by default. */
@@ -61,7 +61,7 @@ export function createConnector(
   const connectBeforeOthers = connectWithin(CONNECT_MS_MAX_BEFORE_OTHERS)
   const resolver = new Resolver({ timeout: DNS_TRY_MS_MAX, tries: DNS_TRIES })
   if (options.dnsServers !== undefined) resolver.setServers(options.dnsServers)
-  const isAllowed = options.privateTargets === 'allow' ? () => true : isGlobalUnicast
+  const isAllowed = options.privateTargetPolicy === 'allow' ? () => true : isGlobalUnicast
 
   async function addressesOf(hostname: string): Promise<readonly string[]> {
     const host = hostname.replace(/^\[(.*)\]$/, '$1')

@@ -15,7 +15,7 @@ import { normalizeText } from '../validation/unicode.ts'
 import { failPendingDeliveries } from './deliveries.ts'
 import type { SecretBox } from './secret-box.ts'
 import { createSigningSecret } from './signature.ts'
-import { type PrivateTargets, parseTargetUrl } from './target-url.ts'
+import { type PrivateTargetPolicy, parseTargetUrl } from './target-url.ts'
 
 export const ENDPOINTS_MAX = 10
 const DESCRIPTION_LENGTH_MAX = 200
@@ -39,8 +39,8 @@ export interface EndpointWithSecret {
 }
 
 export interface EndpointDeps {
-  readonly box: SecretBox
-  readonly privateTargets: PrivateTargets
+  readonly secretBox: SecretBox
+  readonly privateTargetPolicy: PrivateTargetPolicy
 }
 
 /** Throws `Problem` `too_many_webhook_endpoints`, or `validation_failed` with all errors. */
@@ -48,10 +48,10 @@ export async function createEndpoint(
   tx: Transaction,
   accountId: string,
   input: EndpointSettings,
-  { box, privateTargets }: EndpointDeps,
+  { secretBox, privateTargetPolicy }: EndpointDeps,
   actionContext: ActionContext,
 ): Promise<EndpointWithSecret> {
-  const settings = checkSettings(input, privateTargets)
+  const settings = checkSettings(input, privateTargetPolicy)
   await lockAccount(tx, accountId)
   const others = await listEndpoints(tx, accountId)
   if (others.length >= ENDPOINTS_MAX) {
@@ -72,7 +72,7 @@ export async function createEndpoint(
     disabled_reason: null,
     failing_since: null,
     hold_until: null,
-    secret: box.seal(secret, { accountId, recordId: id }),
+    secret: secretBox.seal(secret, { accountId, recordId: id }),
     old_secret: null,
     old_secret_expires_at: null,
     created_at: now,
@@ -95,10 +95,10 @@ export async function createEndpoint(
 export async function updateEndpoint(
   tx: Transaction,
   { row, input }: { readonly row: WebhookEndpointRow; readonly input: EndpointSettings },
-  privateTargets: PrivateTargets,
+  privateTargetPolicy: PrivateTargetPolicy,
   actionContext: ActionContext,
 ): Promise<WebhookEndpointRow> {
-  const settings = checkSettings(input, privateTargets)
+  const settings = checkSettings(input, privateTargetPolicy)
   const hasOtherUrl = settings.url !== row.url
   if (hasOtherUrl) announce(tx, DELIVERIES_DUE)
   const values = hasOtherUrl ? { ...settings, ...NO_FAILURES_OR_DELAY } : settings
@@ -149,7 +149,7 @@ export async function resumeEndpoint(
 export async function rotateSecret(
   tx: Transaction,
   row: WebhookEndpointRow,
-  box: SecretBox,
+  secretBox: SecretBox,
   actionContext: ActionContext,
 ): Promise<EndpointWithSecret> {
   const expiresAt = row.old_secret_expires_at
@@ -164,7 +164,7 @@ export async function rotateSecret(
     tx,
     row,
     {
-      secret: box.seal(secret, { accountId: row.account_id, recordId: row.id }),
+      secret: secretBox.seal(secret, { accountId: row.account_id, recordId: row.id }),
       old_secret: row.secret,
       old_secret_expires_at: new Date(actionContext.now.getTime() + OVERLAP_MS).toISOString(),
     },
@@ -344,9 +344,9 @@ async function audit(
 
 function checkSettings(
   { url, description, eventTypes }: EndpointSettings,
-  privateTargets: PrivateTargets,
+  privateTargetPolicy: PrivateTargetPolicy,
 ): Pick<WebhookEndpointRow, 'url' | 'description' | 'event_types'> {
-  const target = parseTargetUrl(url, privateTargets)
+  const target = parseTargetUrl(url, privateTargetPolicy)
   const errors = [
     ...('error' in target ? [fieldError('/url', 'invalid_url', `url ${target.error}.`)] : []),
     ...descriptionErrors(description),

@@ -8,7 +8,7 @@ import { isIP } from 'node:net'
  * With `refuse`, an endpoint must have HTTPS and a public host name. With `allow`, which is for development, every host
  * and port is accepted with HTTPS, and a loopback host also without HTTPS.
  */
-export type PrivateTargets = 'refuse' | 'allow'
+export type PrivateTargetPolicy = 'refuse' | 'allow'
 
 const LENGTH_MAX = 2048
 
@@ -20,13 +20,13 @@ const INTERNAL_NAME = /(?:^|\.)(?:localhost|local|internal)$/
 /** Returns the URL in canonical form, or the error in it, whose text follows the name of the field: `must …`. */
 export function parseTargetUrl(
   text: string,
-  privateTargets: PrivateTargets,
+  privateTargetPolicy: PrivateTargetPolicy,
 ): { readonly url: string } | { readonly error: string } {
-  const error = errorIn(text, privateTargets)
+  const error = errorIn(text, privateTargetPolicy)
   return error === undefined ? { url: new URL(text).href } : { error }
 }
 
-function errorIn(text: string, privateTargets: PrivateTargets): string | undefined {
+function errorIn(text: string, privateTargetPolicy: PrivateTargetPolicy): string | undefined {
   if (text.length > LENGTH_MAX) return `must have at most ${LENGTH_MAX} characters`
   // The parser would remove or repair these characters without notice.
   if (/[\s\p{Cc}\\]/u.test(text)) return 'must not contain spaces, control characters or \\'
@@ -41,7 +41,7 @@ function errorIn(text: string, privateTargets: PrivateTargets): string | undefin
   }
   // `url.hash` is also empty if the URL has an empty fragment, as in `https://example.com/#`.
   if (text.includes('#')) return 'must not contain a fragment (#)'
-  if (privateTargets === 'allow') {
+  if (privateTargetPolicy === 'allow') {
     const isLoopback = isLoopbackHost(url.hostname)
     return url.protocol === 'https:' || isLoopback ? undefined : 'must begin with https://'
   }

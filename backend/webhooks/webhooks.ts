@@ -35,9 +35,9 @@ export interface WebhooksOptions extends SenderOptions {
 }
 
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { database, baseUrl, boxKeys, isOnlyBackend, privateTargets, clock, log } = options
+  const { database, baseUrl, boxKeys, isOnlyBackend, privateTargetPolicy, clock, log } = options
   const { onAttempt } = options
-  if (privateTargets === 'allow') {
+  if (privateTargetPolicy === 'allow') {
     // With a loopback address as the base URL, only people on this machine are expected to use the service.
     const level = isLoopbackHost(new URL(baseUrl).hostname) ? 'info' : 'warn'
     log[level](
@@ -46,7 +46,13 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     )
   }
   const sender = createSender(options)
-  const services = { sender, box: createSecretBox(boxKeys), clock, baseUrl, privateTargets }
+  const services = {
+    sender,
+    secretBox: createSecretBox(boxKeys),
+    clock,
+    baseUrl,
+    privateTargetPolicy,
+  }
   let drainWorker = async () => {}
   return {
     services,

@@ -8,8 +8,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { createId } from '../../shared/contract/id.ts'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
 import {
+  type CallsNotForwarded,
   type ErrorCount,
-  type RefusedCalls,
   USAGE_REPORT_ENTRIES_MAX,
   USAGE_REPORT_PATH,
   type UsageReport,
@@ -59,7 +59,7 @@ export function createUsageReporter(
   // The id is new after each start: id and batch number together identify one report.
   const gateway = createId('gtw')
   /** Calls that are missing in the usage counts of the backends: rejected calls, and OPTIONS. */
-  const missingInUsage = new Map<string, RefusedCalls & { calls: number }>()
+  const missingInUsage = new Map<string, CallsNotForwarded & { calls: number }>()
   const errors = new Map<string, ErrorCount & { calls: number }>()
   let batch = 0
   let rejectedReports = 0

@@ -24,7 +24,7 @@ export interface Contract {
   readonly scopes: readonly string[]
 }
 
-type Members = Readonly<Record<string, unknown>>
+type JsonObject = Readonly<Record<string, unknown>>
 
 /** The maximum length of a call's body. `openapi.yaml` states it for clients. */
 export const BODY_BYTES_MAX = 256 * 1024
@@ -62,7 +62,7 @@ export function loadContract(file: URL | string = CONTRACT_FILE): Contract {
   }
 }
 
-function readContract(document: Members): Contract {
+function readContract(document: JsonObject): Contract {
   const operations = Object.entries(members(document['paths'], 'paths')).flatMap(([path, item]) =>
     readPath(document, path, members(item, path)),
   )
@@ -77,7 +77,7 @@ function readContract(document: Members): Contract {
   return { operations, scopes: [...new Set(scopes)] }
 }
 
-function readPath(document: Members, path: string, item: Members): Operation[] {
+function readPath(document: JsonObject, path: string, item: JsonObject): Operation[] {
   if (!PATH.test(path)) throw new Error(`${path} must consist of plain segments and {parameters}`)
   const pathParameters = array(item['parameters'] ?? [], `parameters of ${path}`)
   return Object.entries(item)
@@ -100,7 +100,7 @@ function readPath(document: Members, path: string, item: Members): Operation[] {
     })
 }
 
-function readScope(document: Members, security: unknown, where: string): string | undefined {
+function readScope(document: JsonObject, security: unknown, where: string): string | undefined {
   const [requirement, ...alternatives] = array(security, where)
   const [[scheme, scopes] = [], ...others] = Object.entries(members(requirement, where))
   if (scheme === undefined || alternatives.length > 0 || others.length > 0) {
@@ -115,7 +115,7 @@ function readScope(document: Members, security: unknown, where: string): string 
   return scope === undefined ? undefined : text(scope, where)
 }
 
-function isIdempotencyKey(document: Members, value: unknown, where: string): boolean {
+function isIdempotencyKey(document: JsonObject, value: unknown, where: string): boolean {
   const parameter = members(value, `${where}: a parameter`)
   const reference = parameter['$ref']
   const { name, in: location } =
@@ -124,7 +124,7 @@ function isIdempotencyKey(document: Members, value: unknown, where: string): boo
 }
 
 /** Resolves a reference within the document. Escaped names (`~1`) are not supported. */
-function resolve(document: Members, reference: string, where: string): Members {
+function resolve(document: JsonObject, reference: string, where: string): JsonObject {
   const [root, ...path] = reference.split('/')
   const what = `${where}: ${reference}`
   if (root !== '#') throw new Error(`${what} is outside the document`)
@@ -133,7 +133,7 @@ function resolve(document: Members, reference: string, where: string): Members {
 
 // These functions return the value with its type. They throw an `Error` about `what` if the value has another type.
 
-function members(value: unknown, what: string): Members {
+function members(value: unknown, what: string): JsonObject {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
   throw new Error(`${what} is ${value === undefined ? 'missing' : 'not an object'}`)
 }

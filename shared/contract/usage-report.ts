@@ -16,14 +16,14 @@ export interface UsageReport {
    * Calls to which the gateway itself responded, and which no backend can have in its usage counts: rejected calls, and
    * OPTIONS.
    */
-  readonly refused: readonly RefusedCalls[]
+  readonly refused: readonly CallsNotForwarded[]
   /** How often the gateway itself responded with each problem code, also to calls that a backend had received. */
   readonly errors: readonly ErrorCount[]
   /** The windows that have changed, as the last responses showed them. */
   readonly windows: readonly KeyWindow[]
 }
 
-export interface RefusedCalls {
+export interface CallsNotForwarded {
   readonly key_id: string
   /** The hour in UTC, e.g. `2026-11-21T10`. */
   readonly hour: string

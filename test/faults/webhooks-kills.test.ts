@@ -31,7 +31,7 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
   t.teardown(() => database.close())
   const receiver = await startReceiver(t)
   const actionContext = { actor: OPERATOR, now: new Date() }
-  const box = createSecretBox([deriveKey(BOX_KEY, 'webhook secrets')])
+  const secretBox = createSecretBox([deriveKey(BOX_KEY, 'webhook secrets')])
   const { accountId, secret } = await database.transaction(async (tx) => {
     const { id } = await createAccount(tx, { name: 'Acme Ltd' }, actionContext)
     const input = { url: receiver.url, description: '', eventTypes: null }
@@ -39,7 +39,7 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
       tx,
       id,
       input,
-      { box, privateTargets: 'allow' },
+      { secretBox, privateTargetPolicy: 'allow' },
       actionContext,
     )
     return { accountId: id, secret: made.secret }

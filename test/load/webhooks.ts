@@ -174,8 +174,8 @@ async function measureIsolation(
 async function setUp(database: OpenDatabase, urls: readonly string[]) {
   const actionContext = { actor: OPERATOR, now: new Date() }
   const deps = {
-    box: createSecretBox([deriveKey(BOX_KEY, 'webhook secrets')]),
-    privateTargets: 'allow',
+    secretBox: createSecretBox([deriveKey(BOX_KEY, 'webhook secrets')]),
+    privateTargetPolicy: 'allow',
   } as const
   return database.transaction(async (tx) => {
     const { id: accountId } = await createAccount(tx, { name: 'Benchmark' }, actionContext)

@@ -32,14 +32,15 @@ export class WriteBatches {
   /** If there is a view for the writes, returns one statement that runs them all. Otherwise, returns the writes. */
   combine(writes: readonly CompiledQuery[]): readonly CompiledQuery[] {
     if (writes.length < 2 || writes.length > WRITES_MAX) return writes
-    const sql = writes.map(({ sql }) => sql).join(';\n')
-    const insert = this.#inserts.get(sql)
+    const joinedSql = writes.map(({ sql }) => sql).join(';\n')
+    const insert = this.#inserts.get(joinedSql)
     if (insert !== undefined) {
       const parameters = writes.flatMap((write) => write.parameters)
       return [CompiledQuery.raw(insert, parameters)]
     }
-    const isNew = !this.#inserts.has(sql)
-    if (isNew && this.#inserts.size + this.#missing.size < VIEWS_MAX) this.#missing.set(sql, writes)
+    const isNew = !this.#inserts.has(joinedSql)
+    if (isNew && this.#inserts.size + this.#missing.size < VIEWS_MAX)
+      this.#missing.set(joinedSql, writes)
     return writes
   }
 

@@ -7,8 +7,8 @@ import {
   dateOf,
   type ListQuery,
   listOf,
-  newestRows,
-  pageNewestFirst,
+  newestFirst,
+  newestFirstAfter,
   pageOf,
   parseListQuery,
 } from '../shell/list-query.ts'
@@ -42,11 +42,11 @@ export const auditPages: readonly SessionPage[] = [
         createdSince: instantOf(query.created_since),
         createdBefore: instantOf(query.created_before),
       }
-      const page = await pageNewestFirst(list.cursor, list.limit, (id) =>
+      const page = await newestFirstAfter(list.cursor, list.limit, (id) =>
         findAuditEntry(read, accountId, id),
       )
       const { rows, next } = pageOf(await listAudit(read, accountId, filters, page), list.limit)
-      const users = wantsJson ? [] : await listUsers(read, accountId, newestRows(PROPOSED_MAX))
+      const users = wantsJson ? [] : await listUsers(read, accountId, newestFirst(PROPOSED_MAX))
       const { rows: proposed, next: nextPerson } = pageOf(users, PROPOSED_MAX)
       const people = { emails: proposed.map(({ email }) => email), hasMore: nextPerson !== null }
       const view = { rows, query, people, limit: list.value('limit'), next, now, timezone }

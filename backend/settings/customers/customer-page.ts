@@ -31,7 +31,7 @@ import {
   renderUntil,
   STAGE_WORDS,
 } from '../shell/ledger-words.ts'
-import { type FullList, newestRows, renderListSection } from '../shell/list-query.ts'
+import { type FullList, newestFirst, renderListSection } from '../shell/list-query.ts'
 import {
   type RejectedAction,
   rejectedInForm,
@@ -74,7 +74,7 @@ export async function readCustomerView(
   const { id: accountId, timezone } = session.account
   const row = (await findDebtor(reader, accountId, id)) ?? notFound('customer', id)
   const today = todayIn(timezone, now)
-  const newest = newestRows(SHOWN_MAX)
+  const newest = newestFirst(SHOWN_MAX)
   const byDueDate = { ...newest, sort: 'due_date', direction: 'asc' } as const
   const ofDebtor = { debtor_id: id }
   const [balances, open, others, hasResumable, payments, messages, isInAuditLog] =

@@ -18,7 +18,7 @@ import { findStageWithUnknownOutcome } from '../../reminders/unknown-outcome.ts'
 import { notFound, rejectIfReadOnly } from '../shell/faults.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import { blockReasonOf } from '../shell/ledger-words.ts'
-import { newestRows } from '../shell/list-query.ts'
+import { newestFirst } from '../shell/list-query.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
@@ -134,7 +134,7 @@ async function readInvoice(
 ): Promise<InvoicePageView> {
   const { id: accountId, timezone } = session.account
   const row = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
-  const newest = newestRows(SHOWN_MAX)
+  const newest = newestFirst(SHOWN_MAX)
   const ofInvoice = { invoice_id: id }
   const [debtor, stageOfUnconfirmedReminder, payments, messages, history] = await Promise.all([
     findDebtor(reader, accountId, row.debtor_id),

@@ -94,8 +94,8 @@ function alertsOf({
   currenciesWithoutPaymentDetails,
   brokenEndpoints,
   unreachable,
-  busyKeys,
-  hasMoreBusyKeys,
+  keysNearLimit,
+  hasMoreKeysNearLimit,
   session,
   now,
 }: Overview): Alert[] {
@@ -133,14 +133,14 @@ function alertsOf({
       text: html`${count} ${owe} money and cannot be reached by e-mail.`,
     })
   }
-  for (const { id, name, used, limit, endsAt } of busyKeys) {
+  for (const { id, name, used, limit, endsAt } of keysNearLimit) {
     const state = used >= limit ? 'is at its limit' : 'is near its limit'
     alerts.push({
       ...{ kind: used >= limit ? 'bad' : 'todo', path: `/settings/api-keys/${id}`, link: 'Key' },
       text: html`API key <strong translate="no">${name}</strong> ${state}: ${used.toLocaleString('en')} of ${limit.toLocaleString('en')} calls. The count restarts at ${exactTime(endsAt, times.timezone)}.`,
     })
   }
-  if (hasMoreBusyKeys) {
+  if (hasMoreKeysNearLimit) {
     alerts.push({
       ...{ kind: 'todo', path: '/settings/api-keys', link: 'Keys' },
       text: html`More API keys are at or near their limits.`,

@@ -27,7 +27,7 @@ function represent(overview: Overview) {
     currenciesWithoutPaymentDetails,
     brokenEndpoints,
     unreachable,
-    busyKeys,
+    keysNearLimit,
     today,
   } = overview
   return {
@@ -47,7 +47,7 @@ function represent(overview: Overview) {
     currencies_without_payment_details: currenciesWithoutPaymentDetails,
     webhook_endpoints: brokenEndpoints.map(({ id, url, status }) => ({ id, url, status })),
     unreachable_customers: { count: unreachable.customers, has_more: unreachable.hasMore },
-    busy_keys: busyKeys.map(({ id, name, used, limit, endsAt }) => ({
+    busy_keys: keysNearLimit.map(({ id, name, used, limit, endsAt }) => ({
       ...{ id, name, used, limit },
       resets_at: endsAt,
     })),

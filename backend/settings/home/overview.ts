@@ -16,9 +16,9 @@ import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
 import { listCurrenciesWithoutPaymentDetails } from '../../reminders/reminder-content.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { type BusyKey, listBusyKeys } from '../../usage/busy-keys.ts'
+import { type KeyNearLimit, listKeysNearLimit } from '../../usage/keys-near-limit.ts'
 import { listEndpoints } from '../../webhooks/endpoints.ts'
-import { newestRows } from '../shell/list-query.ts'
+import { newestFirst } from '../shell/list-query.ts'
 import { readCustomerNames } from '../shell/row-customers.ts'
 
 /** The largest number of payments, of messages, and of debtors per currency that Home shows. */
@@ -29,7 +29,7 @@ const REMINDER_DAYS = 7
 /** To count the customers who will be reminded, Home reads the next reminders of at most this many invoices. */
 export const UPCOMING_INVOICES_MAX = 400
 const UNREACHABLE_MAX = 1000
-const BUSY_KEYS_MAX = 10
+const KEYS_NEAR_LIMIT_MAX = 10
 
 export interface LargestDebtor {
   readonly id: string
@@ -58,9 +58,9 @@ export interface Overview {
   readonly brokenEndpoints: readonly WebhookEndpointRow[]
   /** The number of active customers that owe money and cannot be reached, counted up to `UNREACHABLE_MAX`. */
   readonly unreachable: { readonly customers: number; readonly hasMore: boolean }
-  /** The keys that have used all or most of their hourly limit, the busiest first, up to `BUSY_KEYS_MAX`. */
-  readonly busyKeys: readonly BusyKey[]
-  readonly hasMoreBusyKeys: boolean
+  /** The keys that have used all or most of their hourly limit, the busiest first, up to `KEYS_NEAR_LIMIT_MAX`. */
+  readonly keysNearLimit: readonly KeyNearLimit[]
+  readonly hasMoreKeysNearLimit: boolean
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
   /** The names of the customers of `payments` and `messages`, by id. */
@@ -73,7 +73,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
   const { id: accountId, timezone } = session.account
   const today = todayIn(timezone, now)
   // Home always links to the whole lists, so it does not need an extra row to know whether a list is longer.
-  const newest = { ...newestRows(SHOWN_MAX), rowsMax: SHOWN_MAX }
+  const newest = { ...newestFirst(SHOWN_MAX), rowsMax: SHOWN_MAX }
   const [
     due,
     archived,
@@ -83,7 +83,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     currenciesWithoutPaymentDetails,
     endpoints,
     unreachable,
-    busyKeys,
+    keysNearLimit,
     payments,
     messages,
     steps,
@@ -99,7 +99,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     listCurrenciesWithoutPaymentDetails(reader, accountId),
     listEndpoints(reader, accountId),
     countUnreachableDebtorsOwing(reader, accountId, UNREACHABLE_MAX + 1),
-    listBusyKeys(reader, accountId, now, BUSY_KEYS_MAX + 1),
+    listKeysNearLimit(reader, accountId, now, KEYS_NEAR_LIMIT_MAX + 1),
     listPayments(reader, accountId, {}, newest),
     listMessages(reader, accountId, {}, newest),
     readSteps(reader, accountId),
@@ -125,8 +125,8 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
       customers: Math.min(unreachable, UNREACHABLE_MAX),
       hasMore: unreachable > UNREACHABLE_MAX,
     },
-    busyKeys: busyKeys.slice(0, BUSY_KEYS_MAX),
-    hasMoreBusyKeys: busyKeys.length > BUSY_KEYS_MAX,
+    keysNearLimit: keysNearLimit.slice(0, KEYS_NEAR_LIMIT_MAX),
+    hasMoreKeysNearLimit: keysNearLimit.length > KEYS_NEAR_LIMIT_MAX,
     payments,
     messages,
     names: await readCustomerNames(reader, accountId, [...payments, ...messages]),

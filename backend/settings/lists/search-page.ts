@@ -18,7 +18,7 @@ import { renderPaymentTable } from '../customers/payment-table.ts'
 import { renderMessageTable } from '../reminders/message-table.ts'
 import { renderPage } from '../shell/layout.ts'
 import { renderDebtorState } from '../shell/ledger-words.ts'
-import { listPath, newestRows, parseListQuery } from '../shell/list-query.ts'
+import { listPath, newestFirst, parseListQuery } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { readBlockReasons, readCustomerNames } from '../shell/row-customers.ts'
@@ -103,7 +103,7 @@ async function find(read: Reader, accountId: string, text: string, today: string
     ...{ view: 'active', sort: 'due', currency: '', ids: debtors.ids, today },
     ...firstPage,
   })
-  const newest = newestRows(SHOWN_MAX)
+  const newest = newestFirst(SHOWN_MAX)
   const messages = await Promise.all([
     ...invoices.rows
       .slice(0, MESSAGE_SOURCES_MAX)

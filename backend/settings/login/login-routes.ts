@@ -78,7 +78,7 @@ export const loginPages: readonly PublicPage[] = [
   },
 ]
 
-export const sessionPages: readonly SessionPage[] = [
+export const yourLoginPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/session',

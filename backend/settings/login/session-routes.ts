@@ -5,10 +5,14 @@ import { endListedSession, type ListedSession, listSessions } from '../../sessio
 import { notFound } from '../shell/faults.ts'
 import { PASSWORD } from '../shell/fields.ts'
 import type { SessionPage } from '../shell/page-request.ts'
-import { CONFIRM_PATH, confirmPassword, renderPasswordForm } from '../shell/recent-password.ts'
+import {
+  CONFIRM_PASSWORD_PATH,
+  confirmPassword,
+  renderPasswordForm,
+} from '../shell/recent-password.ts'
 import type { Frame } from '../shell/response.ts'
 
-export const sessionListPages: readonly SessionPage[] = [
+export const sessionPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/sessions',
@@ -40,7 +44,7 @@ export const sessionListPages: readonly SessionPage[] = [
   },
   {
     method: 'GET',
-    path: CONFIRM_PATH,
+    path: CONFIRM_PASSWORD_PATH,
     allowedWithoutSecondFactor: true,
     handle: async ({ query }) => ({
       page: (frame) => renderPasswordPage(frame, settingsPathOrHome(query.get('next') ?? '')),
@@ -48,7 +52,7 @@ export const sessionListPages: readonly SessionPage[] = [
   },
   {
     method: 'POST',
-    path: CONFIRM_PATH,
+    path: CONFIRM_PASSWORD_PATH,
     allowedWithoutSecondFactor: true,
     expected: { texts: ['next'], secrets: [PASSWORD] },
     async handle(request, deps) {
@@ -74,7 +78,7 @@ function settingsPathOrHome(text: string): string {
 
 function renderPasswordPage(frame: Frame, next: string, problem?: Problem): Html {
   const form = {
-    action: CONFIRM_PATH,
+    action: CONFIRM_PASSWORD_PATH,
     fields: [['next', [next]]] as const,
     hint: 'Enter your password to continue.',
     back: '/settings',

@@ -26,8 +26,8 @@ import type { FlashName } from '../shell/flash-words.ts'
 import {
   type ListQuery,
   listOf,
+  oldestFirstAfter,
   pageOf,
-  pageOldestFirst,
   parseListQuery,
 } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
@@ -216,7 +216,7 @@ async function readPeople(
 ): Promise<People> {
   const { id: accountId } = session.account
   const limit = list.limitOr(SHOWN_MAX)
-  const page = await pageOldestFirst(list.cursor, limit, (id) =>
+  const page = await oldestFirstAfter(list.cursor, limit, (id) =>
     findUser(database.read, accountId, id),
   )
   const { rows: users, next } = pageOf(await listUsers(database.read, accountId, page), limit)

@@ -20,7 +20,7 @@ import { takeBackDecision } from '../../reminders/take-back-decision.ts'
 import { setFlash } from '../../sessions/flash.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { listOf, newestRows, pageOldestFirst, parseListQuery } from '../shell/list-query.ts'
+import { listOf, newestFirst, oldestFirstAfter, parseListQuery } from '../shell/list-query.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import { readCustomerNames } from '../shell/row-customers.ts'
@@ -48,7 +48,7 @@ export const approvalPages: readonly SessionPage[] = [
       const { id: accountId } = session.account
       const list = parseListQuery(query, [])
       const limit = list.limitOr(SHOWN_MAX)
-      const page = await pageOldestFirst(list.cursor, limit, (id) =>
+      const page = await oldestFirstAfter(list.cursor, limit, (id) =>
         findMessage(read, accountId, id),
       )
       const found = await listPendingApprovals(read, accountId, page)
@@ -196,7 +196,7 @@ async function readView(
     findInvoices(read, accountId, ids),
     readStatusHistory(read, accountId, id),
     // This fetches one message more, because this reminder itself may be one of the newest messages.
-    listMessages(read, accountId, { debtor_id }, newestRows(OTHER_MESSAGES_MAX + 1)),
+    listMessages(read, accountId, { debtor_id }, newestFirst(OTHER_MESSAGES_MAX + 1)),
     readPaymentDetails(read, accountId),
     getAccount(read, accountId),
     findDebtor(read, accountId, debtor_id),

@@ -14,7 +14,7 @@ import {
 import { representMessage } from '../../messages/representation.ts'
 import { readStatusHistory } from '../../reminders/approvals.ts'
 import { notFound } from '../shell/faults.ts'
-import { choiceOf, listOf, pageNewestFirst, pageOf, parseListQuery } from '../shell/list-query.ts'
+import { choiceOf, listOf, newestFirstAfter, pageOf, parseListQuery } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { readCustomerNames } from '../shell/row-customers.ts'
 import { MESSAGE_HTML_PATH } from '../shell/security-headers.ts'
@@ -40,7 +40,7 @@ export const messagePages: readonly SessionPage[] = [
         debtor_id: list.value('debtor_id'),
         invoice_id: list.value('invoice_id'),
       }
-      const page = await pageNewestFirst(list.cursor, list.limit, (id) =>
+      const page = await newestFirstAfter(list.cursor, list.limit, (id) =>
         findMessage(read, accountId, id),
       )
       const { view, stage, reason, debtor_id, invoice_id } = filters

@@ -1,7 +1,7 @@
 import { Problem } from '../../../shared/contract/problem.ts'
 import { isCalendarDate } from '../../calendar/calendar.ts'
 import { type Html, html } from '../../html/html.ts'
-import type { Page } from '../../lists/keyset.ts'
+import type { KeysetPage } from '../../lists/keyset.ts'
 import { type AmountRange, isDecimal } from '../../money/amount-range.ts'
 
 /** `trail` contains the cursors of previous pages, see `renderPager`. */
@@ -100,21 +100,21 @@ export function pageOf<Row extends { readonly id: string }>(
   return { rows, next: fetched.length > limit ? (rows.at(-1)?.id ?? null) : null }
 }
 
-/** Describes the first page for a query: newest first, with one row more than `limit`, which `pageOf` needs. */
-export function newestRows(limit: number): Page {
+/** The first page of a list, newest first. It reads one row more than `limit`, which `pageOf` needs. */
+export function newestFirst(limit: number): KeysetPage {
   return { sort: 'created_at', direction: 'desc', rowsMax: limit + 1, after: undefined }
 }
 
 /**
- * Like `newestRows`, but the page begins after the row with the id `cursor`, if there is a cursor. `find` reads this
+ * Like `newestFirst`, but the page begins after the row with the id `cursor`, if there is a cursor. `find` reads this
  * row. Throws `invalid_cursor`.
  */
-export async function pageNewestFirst(
+export async function newestFirstAfter(
   cursor: string | undefined,
   limit: number,
   find: (id: string) => Promise<{ readonly created_at: string } | undefined>,
-): Promise<Page> {
-  const firstPage = newestRows(limit)
+): Promise<KeysetPage> {
+  const firstPage = newestFirst(limit)
   if (cursor === undefined) return firstPage
   const row = await find(cursor)
   if (row === undefined) {
@@ -123,9 +123,11 @@ export async function pageNewestFirst(
   return { ...firstPage, after: { value: row.created_at, id: cursor } }
 }
 
-/** Like `pageNewestFirst`, but oldest first. */
-export async function pageOldestFirst(...args: Parameters<typeof pageNewestFirst>): Promise<Page> {
-  return { ...(await pageNewestFirst(...args)), direction: 'asc' }
+/** Like `newestFirstAfter`, but oldest first. */
+export async function oldestFirstAfter(
+  ...args: Parameters<typeof newestFirstAfter>
+): Promise<KeysetPage> {
+  return { ...(await newestFirstAfter(...args)), direction: 'asc' }
 }
 
 /** Returns the JSON of a list, as in the API. */

@@ -19,7 +19,7 @@ import type { SessionRequest, SettingsDeps } from './page-request.ts'
 import type { Frame, FullResponse } from './response.ts'
 import { LOGO_PATH } from './security-headers.ts'
 
-export const CONFIRM_PATH = '/settings/confirm'
+export const CONFIRM_PASSWORD_PATH = '/settings/confirm'
 
 /** The time for which an entered password counts as recent. */
 const CONFIRMED_MS = 15 * 60_000
@@ -35,7 +35,7 @@ const TIME_FOR_FORM_MS = 5 * 60_000
  * is undefined if it has ended, or the user was deactivated, while the password was verified.
  *
  * If the password is missing or wrong, or after too many guesses, returns the response that requests the password: for
- * a GET, a redirect to `CONFIRM_PATH`; for a form, a page that sends the form again, with the password. Throws
+ * a GET, a redirect to `CONFIRM_PASSWORD_PATH`; for a form, a page that sends the form again, with the password. Throws
  * `confirmation_required` if the client wants JSON, because such a client cannot send the password here.
  */
 export async function requireRecentPassword(
@@ -48,12 +48,12 @@ export async function requireRecentPassword(
   const ageMs = now.getTime() - session.confirmedAt.getTime()
   if (ageMs < (isRead ? CONFIRMED_MS - TIME_FOR_FORM_MS : CONFIRMED_MS)) return { session }
   if (wantsJson) {
-    const detail = `Enter your password again at ${CONFIRM_PATH} before you do this.`
+    const detail = `Enter your password again at ${CONFIRM_PASSWORD_PATH} before you do this.`
     throw new Problem('confirmation_required', detail)
   }
   if (isRead) {
     const { url = '' } = request.raw.req
-    return { response: { location: `${CONFIRM_PATH}?next=${encodeURIComponent(url)}` } }
+    return { response: { location: `${CONFIRM_PASSWORD_PATH}?next=${encodeURIComponent(url)}` } }
   }
   const form = {
     action: request.path,

@@ -1,6 +1,6 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
-import type { PrivateTargets } from '../../webhooks/target-url.ts'
+import type { PrivateTargetPolicy } from '../../webhooks/target-url.ts'
 import type { Labels } from '../shell/faults.ts'
 import {
   describedBy,
@@ -39,7 +39,7 @@ export interface EndpointValues {
   readonly events: readonly string[]
 }
 
-const URL_HINTS: Readonly<Record<PrivateTargets, string>> = {
+const URL_HINTS: Readonly<Record<PrivateTargetPolicy, string>> = {
   refuse: 'The URL must begin with https:// and be reachable from the public internet.',
   allow:
     'The URL must begin with https://, or with http://localhost or http://127.0.0.1 if your server runs on the same machine as this service.',
@@ -48,7 +48,7 @@ const URL_HINTS: Readonly<Record<PrivateTargets, string>> = {
 export function renderEndpointForm(
   frame: Frame,
   form: EndpointForm,
-  privateTargets: PrivateTargets,
+  privateTargetPolicy: PrivateTargetPolicy,
   problem?: Problem,
 ): Html {
   const title = form.id === undefined ? 'Add endpoint' : 'Change endpoint'
@@ -61,7 +61,7 @@ ${renderCommonHiddenFields(frame)}${form.keyField}${form.stored && renderInitial
 <div class="card stack">
 <p class="field"><label for="url">${ENDPOINT_LABELS.url}</label>
 <input id="url" name="url" type="url" value="${form.url}" autocomplete="off" spellcheck="false" required${describedBy(problem, 'url', 'url-hint')}></p>
-<p class="hint" id="url-hint">${URL_HINTS[privateTargets]}</p>
+<p class="hint" id="url-hint">${URL_HINTS[privateTargetPolicy]}</p>
 ${renderFieldFaults(problem, 'url')}
 <p class="field"><label for="description">${ENDPOINT_LABELS.description} (optional)</label>
 <input id="description" name="description" value="${form.description}" autocomplete="off"${describedBy(problem, 'description')}></p>

@@ -26,7 +26,7 @@ import {
   representDeliveryDetail,
   representEndpoint,
 } from '../../webhooks/representation.ts'
-import type { PrivateTargets } from '../../webhooks/target-url.ts'
+import type { PrivateTargetPolicy } from '../../webhooks/target-url.ts'
 import { sendTestEvent } from '../../webhooks/test-event.ts'
 import type { WebhookServices } from '../../webhooks/webhooks.ts'
 import {
@@ -86,7 +86,7 @@ function valuesOf(row: WebhookEndpointRow): EndpointValues {
 }
 
 export function webhookEndpointPages(webhooks: WebhookServices): readonly SessionPage[] {
-  const { privateTargets } = webhooks
+  const { privateTargetPolicy } = webhooks
   return [
     {
       method: 'GET',
@@ -106,7 +106,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       adminsOnlyMessage: WEBHOOK_ADMINS_ONLY,
       needsRecentPassword: true,
       handle: async () => ({
-        page: renderForm(NEW_ENDPOINT, NO_FIELDS, privateTargets),
+        page: renderForm(NEW_ENDPOINT, NO_FIELDS, privateTargetPolicy),
       }),
     },
     {
@@ -117,7 +117,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       expected: { texts: ['url', 'description', IDEMPOTENCY_KEY_FIELD], lists: ['events'] },
       handle: (request, deps) => addEndpoint(request, deps, webhooks),
       rerender: async ({ fields }, problem) =>
-        rerenderForm(NEW_ENDPOINT, fields, privateTargets, problem),
+        rerenderForm(NEW_ENDPOINT, fields, privateTargetPolicy, problem),
     },
     {
       method: 'GET',
@@ -143,7 +143,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       needsRecentPassword: true,
       async handle({ session, id }, { database }) {
         const row = await getEndpoint(database.read, session.account.id, id)
-        return { page: renderForm({ id, stored: valuesOf(row) }, NO_FIELDS, privateTargets) }
+        return { page: renderForm({ id, stored: valuesOf(row) }, NO_FIELDS, privateTargetPolicy) }
       },
     },
     {
@@ -157,14 +157,14 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         const row = await performAction('webhook_changed', async (tx) => {
           const before = await lockEndpoint(tx, session.account.id, id)
           const change = { row: before, input: settingsOf(fields, before) }
-          return updateEndpoint(tx, change, privateTargets, actionContext)
+          return updateEndpoint(tx, change, privateTargetPolicy, actionContext)
         })
         const recent = await readRecentAttempts(database.read, row, now)
         return { json: representEndpoint(row, recent), location: endpointPath(id) }
       },
       async rerender({ session, fields, id }, problem, { database }) {
         const stored = valuesOf(await getEndpoint(database.read, session.account.id, id))
-        return rerenderForm({ id, stored }, fields, privateTargets, problem)
+        return rerenderForm({ id, stored }, fields, privateTargetPolicy, problem)
       },
     },
     changeAction('pause', 'webhook_paused', pauseEndpoint, {
@@ -222,7 +222,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
         const recent = await readRecentAttempts(database.read, endpoint, now)
         const rotated = await database.transaction(async (tx) => {
           const row = await lockEndpoint(tx, session.account.id, id)
-          return rotateSecret(tx, row, webhooks.box, actionContext)
+          return rotateSecret(tx, row, webhooks.secretBox, actionContext)
         })
         return reveal({ ...rotated, recent, status: 200 })
       },
@@ -284,18 +284,23 @@ function deliveriesPath(endpointId: string): string {
 function rerenderForm(
   endpoint: Pick<EndpointForm, 'id' | 'stored'>,
   fields: Fields,
-  privateTargets: PrivateTargets,
+  privateTargetPolicy: PrivateTargetPolicy,
   problem: Problem,
 ): RenderPage | undefined {
   if (problem.code !== 'validation_failed') return undefined
-  return renderForm(endpoint, fields, privateTargets, withFieldLabels(problem, ENDPOINT_LABELS))
+  return renderForm(
+    endpoint,
+    fields,
+    privateTargetPolicy,
+    withFieldLabels(problem, ENDPOINT_LABELS),
+  )
 }
 
 /** Renders the form with the values that were sent; a value that was not sent is the stored one. */
 function renderForm(
   { id, stored }: Pick<EndpointForm, 'id' | 'stored'>,
   fields: Fields,
-  privateTargets: PrivateTargets,
+  privateTargetPolicy: PrivateTargetPolicy,
   problem?: Problem,
 ): RenderPage {
   const textOf = (name: 'url' | 'description') =>
@@ -306,7 +311,7 @@ function renderForm(
     // Only a new endpoint needs an idempotency key: the same change twice has the effect of one change.
     keyField: id === undefined ? renderIdempotencyKey(fields) : undefined,
   }
-  return (frame) => renderEndpointForm(frame, form, privateTargets, problem)
+  return (frame) => renderEndpointForm(frame, form, privateTargetPolicy, problem)
 }
 
 /**

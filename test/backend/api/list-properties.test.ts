@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { encodeTime } from 'ulid'
 import type { InvoiceRow } from '../../../backend/database/tables.ts'
 import { type InvoiceFilters, listInvoices } from '../../../backend/invoices/invoice-list.ts'
-import type { Page } from '../../../backend/lists/keyset.ts'
+import type { KeysetPage } from '../../../backend/lists/keyset.ts'
 import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { fc, SEED } from '../../fixtures/properties.ts'
 
@@ -161,7 +161,7 @@ t.test('a page has the same rows as a plain filter and sort', async (t) => {
         const found = await listInvoices(read, accountId, filters, TODAY, {
           ...page,
           after,
-        } as Page)
+        } as KeysetPage)
         const expected = sorted.slice(skipped, skipped + rowsMax)
         t.strictSame(
           found.map(({ id }) => id),

@@ -5,7 +5,7 @@ import { encodeTime } from 'ulid'
 import type { Reader } from '../../../backend/database/database.ts'
 import type { InvoiceRow } from '../../../backend/database/tables.ts'
 import { type InvoiceFilters, listInvoices } from '../../../backend/invoices/invoice-list.ts'
-import type { Page } from '../../../backend/lists/keyset.ts'
+import type { KeysetPage } from '../../../backend/lists/keyset.ts'
 import { openTestAccount, type TestAccount } from '../../fixtures/accounts/test-account.ts'
 
 const TODAY = '2026-11-21'
@@ -20,7 +20,10 @@ interface Invoices {
   readonly created: readonly [number, number]
 }
 
-type Read = (filters: InvoiceFilters, page: Page) => Promise<{ found: number; scanned: number }>
+type Read = (
+  filters: InvoiceFilters,
+  page: KeysetPage,
+) => Promise<{ found: number; scanned: number }>
 
 /**
  * Inserts invoices. Resolves with a function that resolves with the rows of a page and the number of rows it scanned.
@@ -73,7 +76,7 @@ async function insertInvoices(account: TestAccount, groups: readonly Invoices[])
   }
 }
 
-const pageOf = (sort: string, direction: Page['direction']): Page => ({
+const pageOf = (sort: string, direction: KeysetPage['direction']): KeysetPage => ({
   ...{ sort, direction, rowsMax: 51, after: undefined },
 })
 
@@ -83,7 +86,7 @@ const MATCHES = 8000
 
 interface Case {
   readonly filters: InvoiceFilters
-  readonly page: Page
+  readonly page: KeysetPage
 }
 
 /** Checks that pages are full, and that the number of rows that they scan is the same in each of the accounts. */

@@ -175,7 +175,7 @@ t.test(
       const report = { gateway: 'gateway-1', batch: 1, refused: [], errors, windows: [] }
       await addReportedCalls(tx, report, now)
       const settings = { url: 'https://erp.example/', description: '', eventTypes: null }
-      const deps = { box: BOX, privateTargets: 'refuse' } as const
+      const deps = { secretBox: BOX, privateTargetPolicy: 'refuse' } as const
       const { row: endpoint } = await createEndpoint(tx, accountId, settings, deps, actionContext)
       await tx
         .insertInto('webhook_attempt_hours')

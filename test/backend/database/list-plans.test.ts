@@ -8,7 +8,7 @@ import { kyselyOnConnection } from '../../../backend/database/postgres/kysely.ts
 import type { Tables } from '../../../backend/database/tables.ts'
 import { listDebtors } from '../../../backend/debtors/debtors.ts'
 import { type InvoiceFilters, listInvoices } from '../../../backend/invoices/invoice-list.ts'
-import type { Page } from '../../../backend/lists/keyset.ts'
+import type { KeysetPage } from '../../../backend/lists/keyset.ts'
 import { listMessages, type MessageFilters } from '../../../backend/messages/messages.ts'
 import { listPayments } from '../../../backend/payments/payment-list.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
@@ -68,7 +68,7 @@ async function openExplainer<Row>(t: Test, keyword: 'explain' | 'explain query p
 
 async function openPlanner(t: Test) {
   const planOf = await openListPlanner(t)
-  return (filters: InvoiceFilters, page: Page) =>
+  return (filters: InvoiceFilters, page: KeysetPage) =>
     planOf((reader) => listInvoices(reader, 'acc_1', filters, '2026-11-21', page))
 }
 
@@ -78,14 +78,14 @@ t.test('a page begins at its cursor even if a filter limits the sort column too'
   const at = '2026-11-01T00:00:00.000Z'
   const after = { value: '2026-11-02T00:00:00.000Z', id: 'inv_1' }
   for (const sort of ['created_at', 'updated_at']) {
-    const ascending: Page = { sort, direction: 'asc', rowsMax: 51, after }
+    const ascending: KeysetPage = { sort, direction: 'asc', rowsMax: 51, after }
     const upward = await planOf({ [sort.replace(/at$/, 'since')]: at }, ascending)
     t.ok(upward.join().includes(`(account_id=? AND (${sort},id)>(?,?))`), `${sort}, ascending`)
-    const descending: Page = { ...ascending, direction: 'desc' }
+    const descending: KeysetPage = { ...ascending, direction: 'desc' }
     const downward = await planOf({ [sort.replace(/at$/, 'before')]: at }, descending)
     t.ok(downward.join().includes(`(account_id=? AND (${sort},id)<(?,?))`), `${sort}, descending`)
   }
-  const latest: Page = { sort: 'due_date', direction: 'desc', rowsMax: 51, after }
+  const latest: KeysetPage = { sort: 'due_date', direction: 'desc', rowsMax: 51, after }
   const overdue = await planOf({ overdue: true }, latest)
   t.ok(overdue.join().includes('invoices_unpaid (account_id=? AND (due_date,id)<(?,?))'), 'overdue')
 })
@@ -112,7 +112,7 @@ t.test('the few matches of a filter are read from the index of the filter', asyn
 })
 
 const AT = '2026-11-01T00:00:00.000Z'
-const pageOf = (sort: string, direction: Page['direction']): Page => ({
+const pageOf = (sort: string, direction: KeysetPage['direction']): KeysetPage => ({
   ...{ sort, direction, rowsMax: 51, after: undefined },
 })
 

@@ -43,7 +43,7 @@ t.test("the guide's test vector has a valid signature", async (t) => {
 
 t.test("the guide's Node receiver accepts our webhooks, and rejects forged ones", async (t) => {
   const port = await startGuideReceiver(t)
-  const sender = createSender({ privateTargets: 'allow' })
+  const sender = createSender({ privateTargetPolicy: 'allow' })
   t.teardown(() => sender.close())
   const send = (headers: Record<string, string>, body: Buffer) =>
     sender.send({ url: `http://127.0.0.1:${port}/`, headers, body })

@@ -39,7 +39,7 @@ t.test('an attempt that could end after the lease is not started', async (t) => 
   const { webhooks, receiver, delivery, startBefore } = await claimDelivery(t)
   const attemptAt = (now: Date) =>
     attemptDelivery(delivery, startBefore, {
-      ...{ sender: webhooks.sender, box: BOX, baseUrl: BASE_URL, clock: () => now },
+      ...{ sender: webhooks.sender, secretBox: BOX, baseUrl: BASE_URL, clock: () => now },
     })
   const late = new Date(startBefore.getTime() + 1)
   matches(t, await attemptAt(late), { result: { error: 'aborted' } })

@@ -14,13 +14,13 @@ const ENDPOINTS = '/settings/webhook-endpoints'
 const DELIVERIES = '/settings/webhook-deliveries'
 
 async function startEndpointSettings(t: Test) {
-  const sender = createSender({ privateTargets: 'allow', attemptMsMax: 2000 })
+  const sender = createSender({ privateTargetPolicy: 'allow', attemptMsMax: 2000 })
   const webhooks = {
     sender,
-    box: BOX,
+    secretBox: BOX,
     clock: () => new Date(),
     baseUrl: BASE_URL,
-    privateTargets: 'allow',
+    privateTargetPolicy: 'allow',
   } as const
   const settings = await startSettings(t, { webhooks, baseUrl: 'http://127.0.0.1:8080' })
   const { backend } = settings

@@ -48,19 +48,19 @@ t.test('a secret is whsec_ and 32 random bytes in base64', async (t) => {
 const OWNER = { accountId: 'acct_1', recordId: 'whe_1' }
 
 t.test('a sealed secret can be opened for its own endpoint only', async (t) => {
-  const box = createSecretBox([Buffer.alloc(32, 1)])
-  const sealed = box.seal('whsec_abc', OWNER)
-  t.equal(box.open(sealed, OWNER), 'whsec_abc')
+  const secretBox = createSecretBox([Buffer.alloc(32, 1)])
+  const sealed = secretBox.seal('whsec_abc', OWNER)
+  t.equal(secretBox.open(sealed, OWNER), 'whsec_abc')
   t.notMatch(sealed, /whsec_abc/)
-  t.not(box.seal('whsec_abc', OWNER), sealed, 'each encryption of a secret differs')
-  t.throws(() => box.open(sealed, { ...OWNER, recordId: 'whe_2' }))
-  t.throws(() => box.open(sealed, { ...OWNER, accountId: 'acct_2' }))
+  t.not(secretBox.seal('whsec_abc', OWNER), sealed, 'each encryption of a secret differs')
+  t.throws(() => secretBox.open(sealed, { ...OWNER, recordId: 'whe_2' }))
+  t.throws(() => secretBox.open(sealed, { ...OWNER, accountId: 'acct_2' }))
   // Regression: the error was that the key is missing.
-  throwsWith(t, () => box.open(sealed.replace('v1', 'v2'), OWNER), /by another version/)
+  throwsWith(t, () => secretBox.open(sealed.replace('v1', 'v2'), OWNER), /by another version/)
   const [version, id, text = ''] = sealed.split('.')
   const flipped = Buffer.from(text, 'base64url')
   flipped[14] = (flipped[14] ?? 0) ^ 1
-  t.throws(() => box.open([version, id, flipped.toString('base64url')].join('.'), OWNER))
+  t.throws(() => secretBox.open([version, id, flipped.toString('base64url')].join('.'), OWNER))
 })
 
 t.test('an old key still opens secrets; a missing key is named in the error', async (t) => {

@@ -57,7 +57,7 @@ t.test(
   'the sender does not connect to an internal address in any spelling, even if the URL was saved',
   async (t) => {
     const listener = await startListener(t)
-    const sender = createSender({ privateTargets: 'refuse', attemptMsMax: 3000 })
+    const sender = createSender({ privateTargetPolicy: 'refuse', attemptMsMax: 3000 })
     t.teardown(() => sender.close())
     const hosts = [
       ...INTERNAL_HOSTS,
@@ -91,7 +91,7 @@ t.test('the sender does not connect to a name that resolves to an internal addre
     return []
   })
   const sender = createSender({
-    privateTargets: 'refuse',
+    privateTargetPolicy: 'refuse',
     attemptMsMax: 3000,
     dnsServers: [dns.server],
   })
@@ -116,7 +116,7 @@ t.test(
     const dns = await startDns(t, (_name, requested) => [
       requested === 0 ? '93.184.215.14' : '127.0.0.1',
     ])
-    const options = { privateTargets: 'refuse', dnsServers: [dns.server] } as const
+    const options = { privateTargetPolicy: 'refuse', dnsServers: [dns.server] } as const
     const firstSender = createSender({ ...options, attemptMsMax: 300 })
     const secondSender = createSender(options)
     t.teardown(() => Promise.all([firstSender.close(), secondSender.close()]))
@@ -148,7 +148,7 @@ t.test('a redirect is recorded as a failed response, and never followed', async 
   const internal = await startReceiver(t)
   const statuses = [301, 302, 303, 307, 308]
   const receiver = await startReceiver(t)
-  const sender = createSender({ privateTargets: 'allow' })
+  const sender = createSender({ privateTargetPolicy: 'allow' })
   t.teardown(() => sender.close())
   for (const status of statuses) {
     receiver.respondWith((_, res) => res.writeHead(status, { location: internal.url }).end())
@@ -227,7 +227,7 @@ t.test(
     const port = await listen(t, silent)
     const dns = await startDns(t, () => ['127.0.0.1', '127.0.0.1'])
     const attemptMsMax = 300
-    const options = { privateTargets: 'allow', dnsServers: [dns.server] } as const
+    const options = { privateTargetPolicy: 'allow', dnsServers: [dns.server] } as const
     const request = { url: `https://hooks.example:${port}/`, headers: {}, body: Buffer.from('{}') }
     const sender = createSender({ ...options, attemptMsMax })
     const patientSender = createSender({ ...options, attemptMsMax: 600_000 })
@@ -250,7 +250,7 @@ t.test(
 t.test('if all addresses of a name fail, the error is that of the first', async (t) => {
   const plain = await startReceiver(t)
   const dns = await startDns(t, () => ['127.0.0.1', '::1'])
-  const sender = createSender({ privateTargets: 'allow', dnsServers: [dns.server] })
+  const sender = createSender({ privateTargetPolicy: 'allow', dnsServers: [dns.server] })
   t.teardown(() => sender.close())
   const url = `https://hooks.example:${plain.port}/`
   matches(t, await sender.send({ url, headers: {}, body: Buffer.from('{}') }), {
@@ -265,7 +265,7 @@ t.test('in development, plain http is allowed only to this machine', async (t) =
   matches(t, parseTargetUrl('http://10.0.0.1/', 'allow'), { error: /https/ })
   const receiver = await startReceiver(t)
   const dns = await startDns(t, () => ['127.0.0.1', '10.0.0.1'])
-  const sender = createSender({ privateTargets: 'allow', dnsServers: [dns.server] })
+  const sender = createSender({ privateTargetPolicy: 'allow', dnsServers: [dns.server] })
   t.teardown(() => sender.close())
   const send = (host: string) =>
     sender.send({

@@ -97,7 +97,7 @@ async function createEndpointsWithDeliveries(
     const context = { actor: OPERATOR, now }
     const { id: accountId } = await createAccount(tx, { name: 'Acme Ltd' }, context)
     const settings = { url: 'https://example.com/', description: '', eventTypes: null }
-    const deps = { box: BOX, privateTargets: 'refuse' } as const
+    const deps = { secretBox: BOX, privateTargetPolicy: 'refuse' } as const
     const first = await createEndpoint(tx, accountId, settings, deps, context)
     const second = await createEndpoint(tx, accountId, settings, deps, context)
     for (const subjectId of ['deb_1', 'deb_2']) {

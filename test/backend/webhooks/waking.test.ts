@@ -36,7 +36,7 @@ function startHourlyWorker(
   const worker = startDeliveryWorker({
     database: testAccount.backend.database,
     sender,
-    box: BOX,
+    secretBox: BOX,
     clock: () => new Date(),
     log: SILENT,
     baseUrl: 'https://receivables.test',
@@ -99,7 +99,13 @@ t.test('a backlog is delivered without waiting for a poll', async (t) => {
     const settings = { url: receiver.url, description: '', eventTypes: null }
     for (let n = 0; n < ATTEMPTS_MAX; n++) {
       const { id: accountId } = await createAccount(tx, { name: 'Acme Ltd' }, context)
-      await createEndpoint(tx, accountId, settings, { box: BOX, privateTargets: 'allow' }, context)
+      await createEndpoint(
+        tx,
+        accountId,
+        settings,
+        { secretBox: BOX, privateTargetPolicy: 'allow' },
+        context,
+      )
       for (const subjectId of ['deb_1', 'deb_2']) {
         const head = { accountId, type: 'debtor.created', subjectId } as const
         await recordEvent(tx, { ...head, represent: () => ({}) }, now)

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Reader } from '../database/tables.ts'
 
-export interface BusyKey {
+export interface KeyNearLimit {
   readonly id: string
   readonly name: string
   /** Calls in the current window. */
@@ -11,16 +11,16 @@ export interface BusyKey {
   readonly endsAt: string
 }
 
-/** A key is busy if it has used at least this percentage of its limit. */
-const BUSY_PERCENT = 80
+/** A key is near its limit if it has used at least this percentage of it. */
+const NEAR_LIMIT_PERCENT = 80
 
-/** Returns keys that are busy in their current window and not revoked, the busiest first. */
-export async function listBusyKeys(
+/** Returns keys that are near or at the limit of their current window and not revoked, the busiest first. */
+export async function listKeysNearLimit(
   reader: Reader,
   accountId: string,
   now: Date,
   keysMax: number,
-): Promise<BusyKey[]> {
+): Promise<KeyNearLimit[]> {
   const rows = await reader
     .selectFrom('api_keys')
     .innerJoin('key_windows', 'key_windows.key_id', 'api_keys.id')
@@ -31,7 +31,7 @@ export async function listBusyKeys(
     .where('key_windows.ends_at', '>', now.toISOString())
     // The cast is for PostgreSQL, where the product of two integers of 32 bits must not exceed 32 bits.
     .where(
-      sql<boolean>`key_windows.used * 100 >= cast(api_keys.rate_limit as bigint) * ${sql.lit(BUSY_PERCENT)}`,
+      sql<boolean>`key_windows.used * 100 >= cast(api_keys.rate_limit as bigint) * ${sql.lit(NEAR_LIMIT_PERCENT)}`,
     )
     .orderBy(sql`key_windows.used * 1.0 / api_keys.rate_limit`, 'desc')
     .orderBy('api_keys.id')
