@@ -61,7 +61,7 @@ export const GATEWAY_SETTINGS = {
     { min: 1, max: 1_000_000, fallback: '1250' },
   ),
   GATEWAY_CONNECTION_AGE_S: integer(
-    'The age in seconds, varied at random by up to a tenth, after which a connection is closed with its next response. Load balancers then distribute clients anew.',
+    'The age in seconds, varied at random by up to a tenth, after which a connection is closed with its next response, unless the client has already sent another request. Load balancers then distribute clients anew.',
     { min: 1, max: 1_000_000, fallback: '3600' },
   ),
   GATEWAY_CLIENT_MEMORY_MIB: integer(

@@ -11,10 +11,10 @@ export interface Section {
   /** The text of the section, without examples. */
   readonly text: string
   /**
-   * `assets/search.js` ranks sections by their kinds. The guide `going-live` and the errors of Settings have the kind
-   * `reference`.
+   * `assets/search.js` ranks sections by their kinds. The guide `going-live` has the kind `reference`, because it only
+   * mentions subjects that other guides explain.
    */
-  readonly kind: 'guide' | 'error' | 'reference'
+  readonly kind: 'guide' | 'reference' | 'error' | 'settings_error'
 }
 
 /** Returns the serialized index for the browser. `assets/search.js` must use the same fields. */
@@ -32,7 +32,6 @@ function sectionsOfPages(pages: readonly Page[]): readonly Section[] {
   return pages.slice(1).flatMap(sectionsOf)
 }
 
-/** The checklist `going-live` ranks below the other guides, because it only mentions subjects that they explain. */
 function kindOf(path: string): Section['kind'] {
   if (path === '/docs/errors') return 'error'
   return path === '/docs/reference' || path === '/docs/going-live' ? 'reference' : 'guide'
@@ -55,8 +54,7 @@ function sectionsOf({ path, title: page, main }: Page): Section[] {
     // Errors are also found by their status, with which the text of the section begins.
     const [, status] = kind === 'error' ? (/^(\d{3}) · /.exec(sectionText) ?? []) : []
     const pageLabel = status === undefined ? page : `${page}, ${status}`
-    // For a query with a code, the codes of Settings rank below those of the API: fewer integrators look for them.
-    const sectionKind = Object.hasOwn(SETTINGS_PROBLEM_TYPES, id) ? 'reference' : kind
+    const sectionKind = Object.hasOwn(SETTINGS_PROBLEM_TYPES, id) ? 'settings_error' : kind
     sections.push({
       href,
       page: pageLabel,

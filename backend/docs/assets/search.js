@@ -58,11 +58,14 @@ const STOP_WORDS = new Set(
   ),
 )
 
-/** Guides explain a subject, so they rank first; errors and the reference describe a single code or name. */
-const SUBJECT_BOOSTS = { guide: 1.6, error: 0.7, reference: 0.8 }
+/**
+ * Guides explain a subject, so they rank first; errors and the reference describe a single code or name. The codes of
+ * Settings rank below those of the API, because few integrators look for them.
+ */
+const SUBJECT_BOOSTS = { guide: 1.6, reference: 0.8, error: 0.7, settings_error: 0.6 }
 /** A query such as `423` or `insufficient_scope` names a status, a code or a field. */
 const NAME = /[\d_]/
-const NAME_BOOSTS = { guide: 1.6, error: 2, reference: 0.8 }
+const NAME_BOOSTS = { guide: 1.6, reference: 0.8, error: 2, settings_error: 0.8 }
 
 /** Returns a function that finds and ranks sections. `index` is the serialized index from the service. */
 export function createSearcher(MiniSearch, index) {

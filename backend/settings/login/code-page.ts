@@ -26,14 +26,17 @@ export async function findFactors(
 }
 
 export function renderCodePage(frame: Frame, { hasApp, party }: Factors, problem?: Problem): Html {
+  const title = titleOf({ hasApp, party })
   const main = html`<div class="narrow card stack">
-<h1>${hasApp ? 'Enter your code' : 'Use your passkey'}</h1>
+<h1>${title}</h1>
 ${renderFaultSummary(problem)}
 ${party !== undefined && renderPasskeyLogin(frame, party, `${CODE_PATH}/passkey`)}
 <p>${
     hasApp
       ? 'Enter the 6 digits that your authenticator app shows for Receivables. If you no longer have the app, enter one of your recovery codes.'
-      : 'If you have lost your passkey, enter one of your recovery codes.'
+      : party === undefined
+        ? 'Passkeys cannot be used at this address. Enter one of your recovery codes.'
+        : 'If you have lost your passkey, enter one of your recovery codes.'
   }</p>
 <form method="post" action="${CODE_PATH}" class="stack" data-once novalidate>
 ${renderCommonHiddenFields(frame)}
@@ -47,9 +50,14 @@ ${renderCommonHiddenFields(frame)}
     // The person is not logged in yet, so the page must not show the navigation.
     { ...frame, session: undefined },
     {
-      title: hasApp ? 'Enter your code' : 'Use your passkey',
+      title,
       main,
       needsPasskeyScript: party !== undefined,
     },
   )
+}
+
+function titleOf({ hasApp, party }: Factors): string {
+  if (hasApp) return 'Enter your code'
+  return party === undefined ? 'Enter a recovery code' : 'Use your passkey'
 }

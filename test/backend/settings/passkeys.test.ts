@@ -14,7 +14,12 @@ import {
   createAuthenticator,
   type Forgery,
 } from '../../fixtures/service/authenticator.ts'
-import { BASE_URL, type Response, type TestBackend } from '../../fixtures/service/backend.ts'
+import {
+  BASE_URL,
+  type Response,
+  startBackend,
+  type TestBackend,
+} from '../../fixtures/service/backend.ts'
 import {
   ADMIN,
   cookieOf,
@@ -420,6 +425,22 @@ t.test('a service without a host name offers no passkeys', async (t) => {
   const ada = await logIn(backend, ADMIN)
   matches(t, (await ada.page('/settings/two-factor')).text, /Passkeys need a host name/)
 })
+
+t.test(
+  'without a host name, people who have a passkey are asked for a recovery code',
+  async (t) => {
+    // Regression: the page asked for the passkey, but had no button to use it.
+    const { backend, ada, enterPassword } = await start(t)
+    await addPasskeyTo(ada, 'Phone')
+    const { database } = backend
+    const nameless = await startBackend(t, { database, baseUrl: 'https://203.0.113.7' })
+    const page = await nameless.request('GET', '/settings/login/code', {
+      headers: { accept: 'text/html', cookie: cookieOf(await enterPassword(ADMIN)) },
+    })
+    matches(t, page.text, /<h1>Enter a recovery code<\/h1>/)
+    t.notMatch(page.text, /Use your passkey|data-passkey/)
+  },
+)
 
 t.test('a passkey completes no login whose pending session has just been ended', async (t) => {
   // Regression: a login with the old password was completed, although a reset of the password had ended its pending
