@@ -2,7 +2,7 @@ import { loadContract } from '../shared/contract/contract.ts'
 import { runProcess } from '../shared/process/lifecycle.ts'
 import type { Logger } from '../shared/process/log.ts'
 import { createMetrics } from '../shared/process/metrics.ts'
-import { listenForOperations } from '../shared/process/operations.ts'
+import { startOperationsListener } from '../shared/process/operations-listener.ts'
 import { SettingsError } from '../shared/process/settings.ts'
 import { startTracing } from '../shared/process/tracing.ts'
 import { startKeyExpiry } from './api-keys/key-expiry.ts'
@@ -109,7 +109,7 @@ await runProcess({
       tracing,
       drainMsMax: Math.max(0, settings.DRAIN_TIMEOUT_MS - DRAIN_RESERVE_MS),
     })
-    const operations = await listenForOperations({
+    const operationsListener = await startOperationsListener({
       host: settings.BACKEND_OPERATIONS_HOST,
       port: settings.BACKEND_OPERATIONS_PORT,
       metrics,
@@ -123,7 +123,7 @@ await runProcess({
     return {
       listening: {
         ...(socket === undefined ? { port: backend.port } : { socket }),
-        operations_port: operations.port,
+        operations_port: operationsListener.port,
       },
       reload(fresh) {
         gatewaySecrets.splice(0, gatewaySecrets.length, ...fresh.GATEWAY_SECRET)
@@ -132,7 +132,7 @@ await runProcess({
       async drain() {
         await Promise.all([backend.drain(), webhooks.drain(), work.drain(), mailServices.close()])
         await tracing?.close()
-        await operations.close()
+        await operationsListener.close()
         await database.close()
       },
     }

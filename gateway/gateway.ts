@@ -3,7 +3,7 @@ import { loadContract } from '../shared/contract/contract.ts'
 import { type Running, runProcess } from '../shared/process/lifecycle.ts'
 import type { Logger } from '../shared/process/log.ts'
 import { createMetrics, type Metrics } from '../shared/process/metrics.ts'
-import { type Health, listenForOperations } from '../shared/process/operations.ts'
+import { type Health, startOperationsListener } from '../shared/process/operations-listener.ts'
 import { SettingsError, type SettingsOf } from '../shared/process/settings.ts'
 import { startTracing } from '../shared/process/tracing.ts'
 import { Budget } from './budget/budget.ts'
@@ -122,7 +122,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const components = { authenticator, backends, forwarder, pages, usage, budget }
   registerMetrics(metrics, { ...components, certificateExpiresAt: () => certificate?.expiresAt })
   let isDraining = false
-  const operations = await listenForOperations({
+  const operationsListener = await startOperationsListener({
     host: settings.GATEWAY_OPERATIONS_HOST,
     port: settings.GATEWAY_OPERATIONS_PORT,
     metrics,
@@ -132,7 +132,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   })
   const port = await listener.listen(settings.GATEWAY_PORT, settings.GATEWAY_HOST)
   return {
-    listening: { port, operations_port: operations.port },
+    listening: { port, operations_port: operationsListener.port },
     reload(fresh) {
       const renewed = readCertificate(fresh.TLS_CERT, fresh.TLS_KEY)
       if (renewed !== undefined) listener.renewTls(renewed)
@@ -147,7 +147,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
       backends.close()
       await rateLimiter.close()
       await tracing?.close()
-      await operations.close()
+      await operationsListener.close()
     },
   }
 }

@@ -9,7 +9,7 @@ import { type CollapsingLog, createCollapsingLog } from '../shared/process/colla
 import type { Running } from '../shared/process/lifecycle.ts'
 import type { Logger } from '../shared/process/log.ts'
 import { aggregateFrom, createMetrics, type MetricsSnapshot } from '../shared/process/metrics.ts'
-import { type Health, listenForOperations } from '../shared/process/operations.ts'
+import { type Health, startOperationsListener } from '../shared/process/operations-listener.ts'
 import { assertPortFree } from './downstream/listening-socket.ts'
 import { SharedTicketKeys } from './downstream/ticket-keys.ts'
 
@@ -104,7 +104,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   const collapsingLog = createCollapsingLog(log)
   // The operations listener starts first, because it fails if another gateway already uses its port. The public port
   // can be shared.
-  const operations = await listenForOperations({
+  const operationsListener = await startOperationsListener({
     host: options.operationsHost,
     port: options.operationsPort,
     metrics: {
@@ -127,7 +127,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   await Promise.all(Array.from({ length: count - 1 }, startWorker))
   haveAllStarted = true
   return {
-    listening: { port, operations_port: operations.port },
+    listening: { port, operations_port: operationsListener.port },
     reload() {
       reloads++
       for (const { worker } of running.values()) worker.process.kill('SIGHUP')
@@ -137,7 +137,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
       ticketKeys.close()
       // `cluster.workers` includes workers that do not listen yet.
       await Promise.all(Object.values(cluster.workers ?? {}).map(terminate))
-      await operations.close()
+      await operationsListener.close()
     },
   }
 }

@@ -1,13 +1,13 @@
 import t from 'tap'
 import { createMetrics } from '../../shared/process/metrics.ts'
-import { listenForOperations } from '../../shared/process/operations.ts'
+import { startOperationsListener } from '../../shared/process/operations-listener.ts'
 import { matches } from '../fixtures/matches.ts'
 import { recordLog } from '../fixtures/recorded-log.ts'
 
 t.test('a failed request of an operator is logged', async (t) => {
   // Regression: the response was 500, and nothing said why.
   const { log, lines } = recordLog<object>()
-  const operations = await listenForOperations({
+  const operations = await startOperationsListener({
     ...{ host: '127.0.0.1', port: 0, metrics: createMetrics('test'), log },
     health: () => Promise.reject(new Error('the database hangs')),
   })

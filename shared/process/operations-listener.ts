@@ -20,12 +20,12 @@ export interface Health {
   readonly degraded: readonly string[]
 }
 
-export interface Operations {
+export interface OperationsListener {
   readonly port: number
   close(): Promise<void>
 }
 
-export interface OperationsOptions {
+export interface OperationsListenerOptions {
   readonly host: string
   /** 0 chooses a free port. */
   readonly port: number
@@ -37,7 +37,9 @@ export interface OperationsOptions {
 }
 
 /** Resolves when the listener accepts connections. */
-export async function listenForOperations(options: OperationsOptions): Promise<Operations> {
+export async function startOperationsListener(
+  options: OperationsListenerOptions,
+): Promise<OperationsListener> {
   const { host, port, metrics } = options
   const collapsingLog = createCollapsingLog(options.log)
   registerHealthMetrics(metrics, cachedFor(HEALTH_CACHED_MS, options.health))
@@ -74,7 +76,7 @@ export async function listenForOperations(options: OperationsOptions): Promise<O
 async function serve(
   request: IncomingMessage,
   response: ServerResponse,
-  options: OperationsOptions,
+  options: OperationsListenerOptions,
 ): Promise<void> {
   const { health, metrics } = options
   const { method = '', url } = request
@@ -100,7 +102,7 @@ async function serve(
 async function serveLogLevel(
   request: IncomingMessage,
   response: ServerResponse,
-  { log, onLogLevel }: OperationsOptions,
+  { log, onLogLevel }: OperationsListenerOptions,
 ): Promise<void> {
   if (request.method === 'PUT') {
     const level = await readText(request)
