@@ -15,7 +15,7 @@ Usage: npm run bench                         runs gateway, then product
   key-use   measures payments while 10,000 keys are used within four seconds
   docs      measures how fast a browser shows pages of the documentation
 
-docs/performance.md explains the results.
+docs/performance.md explains the results, except those of key-use.
 `
 const NAMES = ['gateway', 'product', 'overload', 'lists', 'key-use', 'docs']
 
