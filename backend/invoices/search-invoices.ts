@@ -53,8 +53,9 @@ export interface InvoiceSearch {
 }
 
 /**
- * Returns the sort orders that are fast in an account of any size: indexes serve the views of unpaid invoices by due
- * date, and the other views by time of creation. One customer has few enough invoices to sort them in any order.
+ * Returns the sort orders that are fast in an account of any size. The views `unpaid` and `overdue` have an index by
+ * due date, the other views have one by time of creation. One customer has few enough invoices to sort them in any
+ * order.
  */
 export function sortsOf({ view, debtorId }: Pick<InvoiceSearch, 'view' | 'debtorId'>) {
   if (debtorId !== undefined) return INVOICE_SORTS
@@ -107,7 +108,7 @@ function conditionsOf(accountId: string, search: InvoiceSearch, today: string): 
   // invoices, it must use the partial index that begins with the debtor, not an index that begins with the account.
   return [
     ...equals(isOfDebtor && isUnpaid ? UNINDEXED_ACCOUNT_ID : 'account_id', accountId),
-    ...isInView(view, today, isOfDebtor ? unindexed('status') : 'status'),
+    ...conditionsOfView(view, today, isOfDebtor ? unindexed('status') : 'status'),
     ...equals('debtor_id', debtorId),
     ...(number === undefined ? [] : beginsWith('number', number)),
     ...equals(isOfDebtor ? unindexed('currency') : 'currency', currency),
@@ -115,12 +116,12 @@ function conditionsOf(accountId: string, search: InvoiceSearch, today: string): 
   ]
 }
 
-/** U+10FFFF sorts after every character of a text, so the range contains exactly the texts with the prefix. */
+/** Selects the texts with the prefix. U+10FFFF is the last code point of Unicode, so it sorts after all others. */
 function beginsWith(column: Column, prefix: string): Condition[] {
   return within(column, prefix, `${prefix}\u{10ffff}`)
 }
 
-function isInView(view: InvoiceView, today: string, status: Column): Condition[] {
+function conditionsOfView(view: InvoiceView, today: string, status: Column): Condition[] {
   // Only literals, not parameters, match the condition of a partial index.
   const unpaid = sql<SqlBool>`status in ('open', 'partially_paid')`
   if (view === 'unpaid') return [unpaid]

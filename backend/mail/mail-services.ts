@@ -1,5 +1,6 @@
 /**
- * Creates the mailer, unsubscribe links, codes for mailed links, and the worker that sends notices (mails to users).
+ * Creates the mailer, the worker that sends notices (mails to users), and the objects that make unsubscribe links and
+ * the codes of other mailed links.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Worker } from '../background/worker.ts'
@@ -43,7 +44,7 @@ export interface MailServices {
   readonly unsubscribeLinks: UnsubscribeLinks
   readonly inboundSecrets: readonly string[] | undefined
   readonly mailedCodes: MailedCodes
-  /** `mailedCodes`; undefined if invitations are not mailed, and Admins must pass on their links. */
+  /** Equal to `mailedCodes`; undefined if invitations are not mailed, so that Admins must pass on the links. */
   readonly invitationCodes: MailedCodes | undefined
   noticeRouteOf(address: string): NoticeRoute
   /** Returns why the last hand-over was abandoned; undefined if it was not abandoned. */

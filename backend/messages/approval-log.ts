@@ -22,7 +22,7 @@ export async function countAwaitingApproval(reader: Reader, accountId: string): 
  * because the message was cancelled, suppressed or not decided in time.
  */
 export interface DecidedOrLapsedMessage extends MessageRow {
-  /** The detail of the latest transition, which states its cause. */
+  /** The reason for the latest change of the status; null if none was recorded. */
   readonly lastTransitionDetail: string | null
 }
 

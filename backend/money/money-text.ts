@@ -12,7 +12,7 @@ export function moneyText(amount: number, currency: string, language = 'en'): st
   return formatOf(language, currency, exponent).format(exact)
 }
 
-/** Returns a plain decimal such as `1234.50`, with as many decimals as the currency has. */
+/** Formats an amount in minor units as a plain decimal such as `1234.50`, with as many decimals as the currency has. */
 export function moneyDecimal(amount: number, currency: string): string {
   const exponent = currencyExponent(currency)
   const digits = String(Math.abs(amount)).padStart(exponent + 1, '0')

@@ -40,8 +40,8 @@ export function isQuantity(quantity: Quantity): boolean {
 }
 
 /**
- * Returns quantity × unit amount, rounded with halves away from zero, so that a discount line, whose unit amount is
- * negative, exactly cancels the opposite line. Both arguments must be valid.
+ * Returns quantity × unit amount, with halves rounded away from zero. A line with a negative unit amount, e.g. a
+ * discount, therefore exactly cancels the line with the same positive amount. Both arguments must be valid.
  */
 export function lineAmount(quantity: Quantity, unitAmount: number): bigint {
   const micros = quantityMicros(quantity)

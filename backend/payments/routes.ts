@@ -65,9 +65,9 @@ export const paymentOperations: readonly Operation[] = [
 ]
 
 /**
- * Finds the only debtor whose records the payment changes, so that the payment can run at the same time as payments of
+ * Finds the only debtor whose records the payment changes, so that the payment can share a COMMIT with payments of
  * other debtors (see `TransactionScope`). The debtor of the first invoice suffices, because a payment to invoices of
- * several debtors is rejected. The body is not validated yet. If no debtor is found, the payment runs alone.
+ * several debtors is rejected. The body is not validated yet. If no debtor is found, the payment is only slower.
  */
 async function findDebtorId(
   reader: Reader,

@@ -71,7 +71,9 @@ async function recordBlock(
   announce(tx, REMINDER_TIMES_CHANGED)
 }
 
-/** The next planning run then plans all debtors of the account. Must be called when their send windows have changed. */
+/**
+ * The next planning run plans all debtors of the account again, e.g. because a new time zone moves the send windows.
+ */
 export async function requestPlanning(tx: Transaction, accountId: string): Promise<void> {
   await changeSettingsRow(tx, accountId, PLAN_ALL)
 }

@@ -24,7 +24,10 @@ export async function earliestSendingTime(
   return workingTime.firstSlot(isCapped ? addDays(today, 1) : today, now)
 }
 
-/** Whether another reminder was sent to the debtor today, so that the daily cap delays the message to a later day. */
+/**
+ * Whether another reminder was sent, or may have been sent, to the debtor today. The daily cap then delays the message
+ * to a later day.
+ */
 export async function wasAnotherSentToday(
   reader: Reader,
   { id, account_id: accountId, debtor_id: debtorId }: WaitingReminder,

@@ -24,11 +24,11 @@ export async function takeBackDecision(
   await lockDebtor(tx, accountId, found.debtor_id)
   const { message, reminder } = await readMessageAndReminder(tx, accountId, messageId)
   if (message.status === 'approved') return withdrawApproval(tx, message, actionContext)
-  const isTakenBack =
+  const isResumed =
     message.approval_status === 'rejected' &&
     !(await isFollowedByRejection(tx, message)) &&
     (await resumeRejected(tx, message, reminder, actionContext))
-  if (isTakenBack) return
+  if (isResumed) return
   const { status: message_status, approval_status } = message
   const detail =
     message.approval_decided_at === null
@@ -91,8 +91,9 @@ async function withdrawApproval(
 }
 
 /**
- * Whether another message to the debtor was rejected at the same time or later, even if that rejection was taken back
- * since. It may block the same invoices, and must then remain in force.
+ * Whether another message to the debtor was rejected at the same time or later. The other rejection may block the same
+ * invoices, and must then remain in force. It counts even if it was taken back, because its message keeps the
+ * `approval_status` `rejected`.
  */
 async function isFollowedByRejection(
   tx: Transaction,

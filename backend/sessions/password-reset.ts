@@ -1,8 +1,8 @@
 /**
  * Resets a forgotten password through a mailed link. A worker looks up the user, and the response to the request does
  * not wait for this worker: otherwise, the response time would reveal whether a user has the address. The link works
- * once, within 30 minutes. The code in the link is derived from the row's id and a secret key (`MailedCodes`); only the
- * code's hash is stored.
+ * once, within 30 minutes. The code in the link is derived from the request's id and a secret key (`MailedCodes`); only
+ * the code's hash is stored.
  */
 
 import { createId } from '../../shared/contract/id.ts'
@@ -27,7 +27,7 @@ import { endSessionsOf } from './sessions.ts'
 const LIFETIME_MS = 30 * 60_000
 /**
  * How many valid links a user can have. The limit of requests (ten in 15 minutes for each e-mail address and for each
- * network) would still let anyone fill the mailbox of a user.
+ * IP address) would still let anyone fill the mailbox of a user.
  */
 const LINKS_MAX = 3
 /** A transaction that records a request announces this topic, so that the worker mails the link at once. */

@@ -1,7 +1,7 @@
 /**
  * Predicts the chasing fields that the planner will set for a new invoice, so that the response to the creation of the
- * invoice already contains them. The prediction does not count a reminder to the debtor that is sent again because the
- * outcome of its hand-over is unknown. The planner counts it toward the daily cap, and soon corrects the fields.
+ * invoice already contains them. The prediction does not count a reminder whose hand-over has an unknown outcome toward
+ * the debtor's daily cap. The planner counts such a reminder, and soon corrects the fields.
  */
 import type { Reader } from '../../database/database.ts'
 import type { DebtorRow } from '../../database/tables.ts'
@@ -30,8 +30,8 @@ export async function initialChasing(
       ladder: readLadder(debtor.ladder) ?? ladder,
       workingTime,
       chaseFrom,
-      // The planner sets a refusal of the debtor only when it logs a blocked message about the invoice. A new invoice
-      // has no such message.
+      // If a safety rail blocks the debtor, an invoice shows this only after the planner has logged a blocked message
+      // about the invoice. For a new invoice, it has not.
       refusal: undefined,
       lastSentOn: lastSentAt === null ? null : workingTime.dayOf(new Date(lastSentAt)),
       // Only the chasing fields are needed. With `true`, the planner does not plan the first message of the invoice.
@@ -41,9 +41,8 @@ export async function initialChasing(
     now,
   )
   const fields = plan.invoices.get(id) ?? NOT_YET_CHASED
-  // The reason is set here, and not by `planDebtor`: for a due stage, `planDebtor` would clear
-  // `chasing_next_action_at`, which tells the planner that it has logged the block. The planner would then never log
-  // it.
+  // The reason is set here, and not by `planDebtor`: for a due stage, `planDebtor` would set `chasing_next_action_at`
+  // to null. For the planner, null means that the block is already logged, so it would never log the block.
   const isCovered =
     fields.chasing_next_action_at !== null && (await coversNewInvoice(reader, debtor.id, invoice))
   return isCovered ? { ...fields, chasing_blocked_reason: CREDIT_ON_ACCOUNT.reason } : fields

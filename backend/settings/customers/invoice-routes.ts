@@ -28,8 +28,8 @@ import { HISTORY_MAX, type InvoicePageView, renderInvoicePage, SHOWN_MAX } from 
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
 /**
- * Disputing an invoice, and resuming its reminders, remain allowed: as soon as the account is no longer read-only, due
- * reminders are sent, so people must be able to block them before that.
+ * `dispute`, `resolve` and `resume` remain allowed, because they only decide about which invoices reminders are sent.
+ * People must be able to decide this in advance: as soon as the account is no longer read-only, due reminders are sent.
  */
 const REJECTED_IF_READ_ONLY: readonly string[] = ['finalise', 'void', 'write-off']
 

@@ -27,6 +27,10 @@ export type Step = (typeof STEPS)[number]
 
 export const columnFieldOf = (field: FieldName) => `column_${field}`
 
+/**
+ * Hidden fields pass the number of `recorded` records, the rejected records (`refusals`) and the import's id to the
+ * next step.
+ */
 export const IMPORT_FIELDS: ExpectedFields = {
   texts: [
     ...['file', 'file_name', 'step', 'date_format', 'currency', 'decimal_comma'],

@@ -1,6 +1,6 @@
 /**
- * The form for the account-wide permissions, which are the scopes that keys of the account may use, and the page that
- * asks for confirmation before keys lose scopes.
+ * The account-wide permissions are the scopes that keys of the account may use. This file renders the form that changes
+ * them, and the page that asks for confirmation before keys lose scopes.
  */
 import { effectiveScopes, readScopes, type Scope } from '../../accounts/scopes.ts'
 import { keyStatus } from '../../api-keys/key-status.ts'

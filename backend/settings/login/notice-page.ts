@@ -51,7 +51,7 @@ ${OPTIONAL_NOTICES.map((kind) => {
 })}</fieldset>
 <p><button class="primary">Save</button></p></form>
 <section class="card stack" aria-labelledby="always-title"><h2 id="always-title">Always mailed</h2>
-<p class="hint">These notices are mailed to all Admins, so that no such change goes unnoticed. They are not mailed to the Admin who made the change or whose login it concerns.</p>
+<p class="hint">These notices are mailed to every Admin except the one who made the change (and, for a login, its owner), so that no such change goes unnoticed.</p>
 <ul>${Object.values(SECURITY_NOTICE_WORDS).map((words) => html`<li>${words}</li>`)}</ul></section>`
 }
 <section class="card stack" aria-labelledby="own-title"><h2 id="own-title">About your own login</h2>

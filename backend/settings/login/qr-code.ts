@@ -1,4 +1,4 @@
-/** Renders QR codes as SVG within the page, so that their content is in no script and in no request. */
+/** Renders QR codes as SVG within the page, so that no script and no image URL contains the secret in the code. */
 import { encode } from 'uqr'
 import { type Html, html } from '../../html/html.ts'
 

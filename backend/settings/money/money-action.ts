@@ -20,9 +20,9 @@ import { type Effects, type PreviewContext, previewEffects, representEffects } f
  */
 export interface MoneyAction<Loaded extends PreviewContext, Input, Done> {
   readonly paths: MoneyActionPaths
-  /** As in `OnceOptions`. It must never change. */
+  /** The name of the action, which is stored with the idempotency key, so it must never change. */
   readonly operation: string
-  /** As in `SessionPage`. */
+  /** The message of the error page that Members receive. */
   readonly adminsOnlyMessage: string
   readonly flash: FlashName
   /** Returns the request that undoes the action, if there is one. */

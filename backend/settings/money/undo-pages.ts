@@ -35,7 +35,7 @@ const PATH = '/settings/payments'
 interface PaymentAction {
   /** The last segment of the page's path, to which the form is also sent. */
   readonly name: string
-  /** As in `OnceOptions`. It must never change. */
+  /** The name of the action, which is stored with the idempotency key, so it must never change. */
   readonly operation: string
   readonly adminsOnlyMessage: string
   readonly flash: FlashName
