@@ -200,7 +200,7 @@ export const BACKEND_SETTINGS = {
     ),
   ),
   WEBHOOK_PRIVATE_TARGETS: oneOf(
-    '`allow`: webhooks may be sent to this machine and its network, for development. `refuse`: only to public addresses.',
+    '`allow`, for development: webhooks may be sent to any address, over plain HTTP only to loopback addresses. `refuse`: only to public addresses, over HTTPS.',
     ['refuse', 'allow'],
     { fallback: 'refuse' },
   ),

@@ -46,7 +46,7 @@ export function createCallMetrics(metrics: Metrics): CallMetrics {
   const byOperation = new Map<string, OperationMetrics>()
   metrics.total(
     'receivables_gateway_calls_total',
-    'Finished calls, by operation and status; 499: the client closed its connection.',
+    'Finished calls, by operation and status; 499: the connection was closed before the response.',
     () =>
       [...byOperation].flatMap(([operation, { byStatus }]) =>
         [...byStatus].map(([status, calls]) => [operation, String(status), calls] as const),
