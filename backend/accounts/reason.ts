@@ -4,7 +4,10 @@ import { normalizeText, trimText } from '../validation/unicode.ts'
 
 const REASON_MAX = 500
 
-/** Returns the normalized text. Throws `validation_failed` at `/reason`. */
+/**
+ * Checks the reason that a person enters for an action, such as reversing a payment. Returns it normalized. Throws
+ * `validation_failed` at `/reason`.
+ */
 export function checkReason(text: string): string {
   const reason = normalizeText(trimText(text), 'NFC')
   if (reason === '') throw invalidReason('required', 'Enter a reason.')

@@ -23,8 +23,8 @@ export const SENDER_NAME_LENGTH_MAX = 100
  * Invisible characters, some of which reverse the direction of text, are therefore rejected too.
  */
 const SENDER_NAME = matching(
-  // Allowed are the zero-width joiner and non-joiner, which Persian and emoji need, and the variation selectors of
-  // emoji.
+  // These invisible characters are allowed, because Persian and emoji need them: the zero-width joiner and non-joiner,
+  // and two variation selectors.
   /^(?=.*[^\s\u200c\u200d\ufe0e\ufe0f])[^@\ufe6b\uff20<>"\\\p{Zl}\p{Zp}[[\p{Cf}\p{DI}]--[\u200c\u200d\ufe0e\ufe0f]]]*$/v,
   'a name without @, <, >, ", backslashes and invisible characters',
   { max: SENDER_NAME_LENGTH_MAX, trim: true },

@@ -29,7 +29,7 @@ export interface NewApiKey {
   readonly rateLimit?: number
   /** The key is rejected from this instant on. If absent or null, the key does not expire. */
   readonly expiresAt?: Date | null
-  /** The address prefixes from which the key may be used. If absent, any address is allowed. */
+  /** The address prefixes from which the key may be used. If absent or empty, any address is allowed. */
   readonly allowedAddresses?: readonly string[]
 }
 
@@ -42,7 +42,8 @@ export interface IssuedApiKey {
 /**
  * The key's digest is made with the first pepper. Throws `not_found` if there is no such account. Throws
  * `validation_failed` for the first of these checks that fails:
- * 1. the name, the expiry and the addresses are valid, and there is a scope (`errors` lists all faults of these);
+ * 1. the name, the expiry and the addresses are valid, and there is at least one scope (`errors` lists everything that
+ *    is wrong in these);
  * 2. all scopes are known;
  * 3. the rate limit is valid.
  */

@@ -145,12 +145,12 @@ function changedExpiry(key: ApiKeyRow, requested: Date | null | undefined, now: 
   const expiresAt = requested === undefined ? current : (requested?.toISOString() ?? null)
   if (expiresAt === current) return { expiresAt, errors: [] }
   const isLater = current !== null && (expiresAt === null || expiresAt > current)
-  const laterExpiry: FieldError = {
+  const laterExpiryError: FieldError = {
     pointer: '/expires_at',
     code: 'out_of_range',
     detail: 'The expiry can only be moved to an earlier time. To extend access, rotate the key.',
   }
-  return { expiresAt, errors: isLater ? [laterExpiry] : expiryErrors(requested ?? null, now) }
+  return { expiresAt, errors: isLater ? [laterExpiryError] : expiryErrors(requested ?? null, now) }
 }
 
 async function recordKeyChange(

@@ -70,8 +70,8 @@ function unknownParameter(parameter: string): Problem {
   })
 }
 
-/** Clients may send names of any length. */
+/** Keeps the response short: clients may send names of any length. */
 function shortened(parameter: string): string {
-  // The cut can separate the two halves of a character, such as an emoji.
+  // `slice` can cut an emoji into two halves. `toWellFormed` replaces the half that remains.
   return parameter.slice(0, 64).toWellFormed()
 }

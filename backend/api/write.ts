@@ -35,14 +35,15 @@ export interface WriteOptions<Body> {
   readonly keyReusedIdMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
   /**
-   * Finds the only debtor whose records the transaction changes (`debtorId` of `TransactionScope`). The result must be
-   * equal to an id in the database: the body is not validated yet, and may spell the id in another way.
+   * Finds the id of the only debtor whose records the transaction changes (`debtorId` of `TransactionScope`), exactly
+   * as the database contains it. `body` is not validated yet, so an id in it may not exist or may not be normalized.
    */
   findDebtorId?(reader: Reader, accountId: string, body: JsonObject): Promise<string | undefined>
   /**
    * Finds the resource that an earlier request with the same idempotency key created, even if the stored response has
-   * expired. Called before the request is rejected, because it may be a repeat: its body may have become invalid, or
-   * `create` may throw a 4xx because the resource exists. `same` is whether the body would create an equal resource.
+   * expired. Called when validation or `create` has rejected the request, because the request may be a repeat: its body
+   * may have become invalid, or `create` failed because the resource already exists. The client then receives the
+   * resource instead of the error. `same` is whether the body would create an equal resource.
    */
   recall?(
     reader: Reader,
@@ -66,7 +67,7 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
       const fingerprint = key === undefined ? undefined : fingerprintOf(operationId, sent)
       const context = { caller: call.caller, now: call.now, idempotencyKey: key, fingerprint }
       const prepare = () => {
-        // A list that is too long stays too long. Shortening it saves time.
+        // Only lists that are too long are shortened, and validation still rejects them, but in less time.
         const body = validateBody(options.body, shortenHugeLists(sent), today)
         return async (tx: Transaction) => recordedOf(await options.create(tx, context, body))
       }

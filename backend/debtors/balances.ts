@@ -4,10 +4,10 @@ import type { Reader } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import { jsonRows } from '../lists/json-rows.ts'
 
-/** The balance of a debtor in one currency; never summed across currencies. */
+/** The balance of a debtor in one currency. Its three sums are capped (see `cappedSum`). */
 export interface Balance {
   readonly currency: string
-  /** The amount due on open invoices (see `INVOICE_IS_OPEN`). All three sums are capped (see `cappedSum`). */
+  /** The amount due on open invoices (see `INVOICE_IS_OPEN`). */
   readonly outstanding: number
   /** The part of `outstanding` on invoices that are past due. */
   readonly overdue: number

@@ -20,7 +20,7 @@ export interface SampleInvoice {
   readonly draft?: true
   /** How many days ago a payment for the invoice was received; absent if none was. */
   readonly paidDaysAgo?: number
-  /** The amount of this payment, in minor units; by default, the amount of the invoice. */
+  /** The amount of the payment, in minor units; by default, the amount of the invoice. */
   readonly paidAmount?: number
   readonly messages?: readonly SampleMessage[]
 }
@@ -37,6 +37,7 @@ export interface SampleDebtor {
   readonly email: string | null
   readonly country: string
   readonly city: string
+  /** Null if the payment terms of the account apply. */
   readonly termsDays: number | null
   readonly invoices: readonly SampleInvoice[]
 }

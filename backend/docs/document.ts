@@ -1,6 +1,6 @@
 /**
- * Reads the OpenAPI document for the API reference. Each `$ref` is resolved, except those to schemas, because the API
- * reference shows the names of schemas.
+ * Reads the OpenAPI document for the API reference and the TypeScript types. Each `$ref` is resolved, except those to
+ * schemas, because the reference and the types use the names of schemas.
  */
 import type { JsonObject } from '../validation/json.ts'
 
@@ -60,7 +60,7 @@ export interface DocumentedResponse {
 }
 
 export interface DocumentedHeader {
-  /** Whether every response with the status of the `DocumentedResponse` has the header. */
+  /** Whether the header is in every response for which it is documented. */
   readonly required: boolean
   readonly description: string
   readonly schema: JsonObject

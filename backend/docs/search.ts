@@ -1,4 +1,6 @@
-/** Builds the search index of MiniSearch, which contains the sections of all pages except the start page. */
+/**
+ * Builds the index with which MiniSearch searches the documentation: the sections of all pages except the start page.
+ */
 import MiniSearch from 'minisearch'
 import { SETTINGS_PROBLEM_TYPES } from '../../shared/contract/problem.ts'
 import type { Page } from './page.ts'
@@ -29,7 +31,8 @@ export function buildSearchIndex(pages: readonly Page[]): string {
 }
 
 function sectionsOfPages(pages: readonly Page[]): readonly Section[] {
-  return pages.slice(1).flatMap(sectionsOf)
+  const [_startPage, ...others] = pages
+  return others.flatMap(sectionsOf)
 }
 
 function kindOf(path: string): Section['kind'] {
@@ -51,7 +54,7 @@ function sectionsOf({ path, title: page, main }: Page): Section[] {
     const [id = '', title = '', text = ''] = parts.slice(at, at + 3)
     const href = at === 0 ? path : `${path}#${id}`
     const sectionText = textOf(text)
-    // Errors are also found by their status, with which the text of the section begins.
+    // The text of an error's section begins with the status. In `page`, the status ranks higher than in the text.
     const [, status] = kind === 'error' ? (/^(\d{3}) · /.exec(sectionText) ?? []) : []
     const pageLabel = status === undefined ? page : `${page}, ${status}`
     const sectionKind = Object.hasOwn(SETTINGS_PROBLEM_TYPES, id) ? 'settings_error' : kind

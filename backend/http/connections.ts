@@ -1,7 +1,7 @@
 /**
- * Limits the connections of gateways to what the limit on open files allows. Otherwise, gateways could use up all
- * files, which the database, webhooks and mail also need. Node would then close further connections without an event,
- * so that neither log nor health check could show the cause.
+ * Limits the connections of gateways to what the limit on open files allows. Otherwise, the connections could use up
+ * this limit, and the database, webhooks and mail could open no more files or sockets. Node would also close further
+ * connections without an event, so that neither the log nor the health check could show the cause.
  */
 import type { Server } from 'node:net'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
@@ -10,7 +10,7 @@ import { openFilesMax } from '../../shared/process/open-files.ts'
 
 /** The files and sockets that the process needs besides the connections of gateways. */
 const OWN_FILES = 200
-/** The lowest limit, even if fewer files may be open. */
+/** At least this many connections are allowed, even if the limit on open files is too low for them. */
 const CONNECTIONS_MIN = 10
 /** After a refusal, the health check reports for this long that connections are refused. */
 const REPORTED_MS = 10_000

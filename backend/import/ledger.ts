@@ -181,7 +181,7 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
     const index = columns.get(field)
     return unescapeFormulas(((index === undefined ? undefined : cells[index]) ?? '').trim())
   }
-  // People correct the file by the headers of their file, not by the names of our fields.
+  // Errors name the headers of the file, because the people who correct it do not know the names of our fields.
   const named = (field: FieldName) => nameOf(headers[columns.get(field) ?? -1])
   function read<T>(field: FieldName, rule: Check<T>): T | undefined {
     const value = cell(field) === '' ? undefined : check(rule, cell(field))
@@ -201,7 +201,7 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   if (issuedOn !== undefined && dueOn !== undefined && dueOn < issuedOn) {
     reject(`${named('due')} ${dueOn} is before ${named('issued')} ${issuedOn}`)
   }
-  // As in the API, tomorrow is valid, because the date may already have begun at the payer's bank.
+  // As in the API, tomorrow is valid, because that day may already have begun at the payer's bank.
   const tomorrow = addDays(options.today, 1)
   if (settledOn !== undefined && (settledOn < SETTLED_ON_MIN || settledOn > tomorrow)) {
     reject(`${named('settled')} ${settledOn} is not between ${SETTLED_ON_MIN} and tomorrow`)

@@ -125,7 +125,7 @@ function isComplaint(fields: ReadonlyMap<string, string>): boolean {
   return type !== 'not-spam' && type !== 'auth-failure'
 }
 
-/** `notification` is the text in which the report explains itself to a person. */
+/** `report` is the machine-readable part of the mail, and `notification` is the text for people. */
 function readDeliveryStatus(report: string, notification: string): InboundMail['content'] {
   const recipients = recipientsIn(report)
   const failed = recipients.filter((fields) => fields.get('action') === 'failed')
@@ -169,7 +169,7 @@ function bounceOf(fields: ReadonlyMap<string, string>, notification: string): Bo
   const diagnostic =
     withoutType(fields.get('diagnostic-code')) || diagnosticIn(notification, fields)
   const status = /^[245]\.\d{1,3}\.\d{1,3}/.exec(fields.get('status') ?? '')?.[0]
-  // If the relay reports only that the delivery failed, the remote server's reply may contain the reason.
+  // If the status says only that the delivery failed, the recipient's server may have given the reason in its reply.
   const remoteReply = isVague(status) ? parseReply(diagnostic) : undefined
   const code = remoteReply?.enhanced ?? status ?? '5.0.0'
   const detail = toShortLine(diagnostic || `status ${code}`)

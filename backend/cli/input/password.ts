@@ -14,8 +14,8 @@ export async function readPassword({ stdin, stderr }: Context): Promise<string> 
 }
 
 async function promptForPassword(input: NodeJS.ReadableStream, stderr: Writable): Promise<string> {
-  // With `terminal: true`, the terminal itself does not show what is typed. readline writes it to `output` instead,
-  // which discards it.
+  // With `terminal: true`, the terminal itself does not show what is typed. readline writes the typed text to
+  // `output` instead, which discards it.
   const output = new Writable({ write: (_chunk, _encoding, done) => done() })
   const terminal = createInterface({ input, output, terminal: true, historySize: 0 })
   const lines = terminal[Symbol.asyncIterator]()

@@ -92,6 +92,7 @@ export class PostgresAnnouncements {
       })
       await client.query(`listen ${CHANNEL}`)
       this.#connection = client
+      // Earlier announcements of other backends may have been missed.
       this.#listeners.callAll()
     } catch {
       // `end` is not awaited, because it may never resolve if the connection hangs.

@@ -6,7 +6,8 @@ import { ConstraintViolation } from '../constraint-violation.ts'
 import { outcomeUnknown, unavailable } from '../unavailable.ts'
 
 /**
- * The maximum number of cached prepared statements. There are many: the text of a list's query varies with its filters.
+ * The maximum number of cached prepared statements. Lists need many, because the text of their queries varies with the
+ * filters.
  */
 const STATEMENTS_MAX = 250
 
@@ -16,7 +17,7 @@ const BUSY_TIMEOUT_MS = 5000
 /** A write touches a page of every index of its tables. SQLite's default of 2 MB is too small. */
 const WRITER_CACHE_KIB = 16_384
 
-/** 3.51.3 fixed a race between checkpoint and reset of the WAL that could lose a commit. */
+/** SQLite 3.51.3 fixed a race between checkpoint and reset of the WAL that could lose a commit. */
 const VERSION_MIN = [3, 51, 3] as const
 
 /**

@@ -54,6 +54,7 @@ export interface KeyUsageRow {
   calls: number
 }
 
+/** The calls of a key to one operation in one hour. */
 export interface KeyOperationRow {
   key_id: string
   /** As in `KeyUsageRow`. */
