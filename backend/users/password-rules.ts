@@ -13,8 +13,8 @@ export function checkPasswordLength(password: string): void {
 }
 
 /**
- * Also rejects the passwords that attackers try first. `email` is the user's address in lower case, as it is stored.
- * Throws `Problem` `validation_failed` at `pointer`.
+ * For passwords that users choose. Rejects, in addition to a wrong length, the passwords that attackers try first.
+ * `email` is the user's address in lower case, as it is stored. Throws `Problem` `validation_failed` at `pointer`.
  */
 export function checkChosenPassword(password: string, email: string, pointer: string): void {
   const lower = normalizeText(password, 'NFKC').toLowerCase()

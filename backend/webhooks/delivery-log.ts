@@ -1,4 +1,4 @@
-/** The delivery log: lists deliveries and their attempts, and sends deliveries again. */
+/** The delivery log of webhooks: lists deliveries and their attempts, and sends deliveries again. */
 
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -31,8 +31,8 @@ export interface DeliveryFilters {
 const HAS_FAILED = sql<SqlBool>`status = 'failed'`
 
 /**
- * How many deliveries one page searches if no index serves its filters. On SQLite, this takes about 10 ms, however many
- * deliveries there are.
+ * The maximum number of deliveries that one page searches if no index serves its filters. On SQLite, the search takes
+ * about 10 ms, even if the log contains many more deliveries.
  */
 const SCAN_MAX = 50_000
 
@@ -74,7 +74,7 @@ export async function listDeliveries(
 export interface DeliveryDetail {
   readonly delivery: WebhookDeliveryRow
   readonly attempts: readonly WebhookAttemptRow[]
-  /** The body that is sent. If the debtor has been erased, the body contains no personal data of the debtor. */
+  /** The event as JSON, as it is sent. If its debtor has been erased, it contains no personal data of the debtor. */
   readonly body: string
 }
 
@@ -159,8 +159,8 @@ export interface Redelivered {
 }
 
 /**
- * Redelivers the failed deliveries to the endpoint that were created at or after `since`, the newest first, until
- * `isTimeOver` returns true.
+ * Redelivers the failed deliveries that were created for the endpoint at or after `since`, the newest first, until
+ * `isTimeOver` returns true. Throws `Problem` `webhook_endpoint_disabled`.
  */
 export async function redeliverFailed(
   database: Database,
@@ -231,7 +231,7 @@ function rejectDisabled({ status, deleted_at }: EndpointState): void {
   )
 }
 
-/** Returns when the last attempt at each endpoint started, by endpoint id. Endpoints without attempts are omitted. */
+/** Returns the start of the last attempt to send to each endpoint, by endpoint id. Omits endpoints without attempts. */
 export async function readLastAttempts(
   reader: Reader,
   endpointIds: readonly string[],

@@ -1,7 +1,7 @@
 /**
  * `npm run clients`: creates the package of the TypeScript client in `clients/typescript` and packs it.
- * openapi-typescript generates the types. It needs the JavaScript API of TypeScript 5, which the compiler of this
- * project no longer has, and is therefore installed in a separate folder.
+ * openapi-typescript generates the types. It needs the JavaScript API of TypeScript 5, and this project uses TypeScript
+ * 7, which has no such API. Both are therefore installed in a separate folder, `clients/generator`.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -64,7 +64,7 @@ function compilerOptions(): string[] {
   ]
 }
 
-/** The output goes to standard error, because standard output is for the results of programs. */
+/** Runs a command in the directory `cwd`. Its output goes to standard error. */
 function run(cwd: string, command: string, ...args: string[]): void {
   execFileSync(command, args, { cwd, stdio: ['ignore', 2, 2] })
 }

@@ -1,6 +1,6 @@
 /**
- * Limits the connections and the memory that clients use, in total and per client, and the TLS handshakes in total, so
- * that one client cannot use up what the others need.
+ * Limits the connections and the memory of clients (in total and per client) and the TLS handshakes in progress (in
+ * total), so that one client cannot use up what the others need.
  */
 
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
@@ -41,7 +41,7 @@ export class Budget {
   readonly #clients = new Clients()
   readonly #connections: Connections<BudgetedConnection>
   readonly #memory: Memory
-  /** How many connections were evicted or refused, or had a body rejected for lack of memory, by reason. */
+  /** By reason, the number of connections that were refused, closed, or made to drop a request to free memory. */
   readonly evicted: Readonly<Record<EvictionReason, number>>
   /** `performance.now()` when each limit was last reached. */
   readonly #reachedAt = new Map<EvictionReason, number>()

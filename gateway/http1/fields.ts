@@ -16,9 +16,9 @@ const COLON = 58
 const LOWER_CASE = 32
 
 /**
- * Parses the lines of `text` from the offset `from` on. Returns names in lower case and values, alternating. `text` is
- * the beginning of `bytes`, decoded as Latin-1. The CRLF of the last line is not in `text`, but follows in `bytes`.
- * Throws `Http1Error`.
+ * Parses the lines of `text` from the offset `from` on. Returns a list in which names, in lower case, and values
+ * alternate. `text` is the beginning of `bytes`, decoded as Latin-1. The CRLF of the last line is not in `text`, but
+ * follows in `bytes`. Throws `Http1Error`.
  */
 export function parseFields(bytes: Uint8Array, text: string, from: number): string[] {
   const fields: string[] = []
@@ -28,8 +28,8 @@ export function parseFields(bytes: Uint8Array, text: string, from: number): stri
     const isLine = bytes[end] === CR && bytes[end + 1] === LF
     if (colon === offset || bytes[colon] !== COLON || !isLine) throw malformed()
     const name = readName(bytes, text, offset, colon)
-    // Some other servers do not trim tabs from a value. They would ignore the transfer coding, and parse the body
-    // as the next request.
+    // Some HTTP servers and proxies do not trim tabs from a value. They would not recognize `chunked` after a tab, and
+    // would parse the body as the next request.
     const isTransferEncoding = name === 'transfer-encoding'
     if (isTransferEncoding && text.slice(colon, end).includes('\t')) throw malformed()
     fields.push(name, readValue(bytes, text, colon + 1, end))
@@ -71,8 +71,9 @@ function fingerprintOf(bytes: Uint8Array, from: number, to: number): number {
 }
 
 /**
- * Whether the bytes are `name` in any case. `name` consists of lower-case letters and hyphens. Setting the bit for
- * lower case turns upper-case letters into lower-case ones, and no other valid byte of a name into a letter or hyphen.
+ * Whether the bytes spell `name`, in upper or lower case. `name` consists of lower-case letters and hyphens. Setting
+ * the bit `LOWER_CASE` turns upper-case letters into lower-case ones, and no other valid byte of a name into a letter
+ * or hyphen.
  */
 function isName(name: string, bytes: Uint8Array, from: number, to: number): boolean {
   for (let offset = from; offset < to; offset++) {

@@ -22,7 +22,7 @@ export interface CallContext {
   readonly requestId: string
   /** Undefined if the call is not traced. */
   readonly trace: Trace | undefined
-  /** The id of the span that covers the forwarding, the parent of the backend's spans. */
+  /** The id of the gateway's span for forwarding the call. This span is the parent of the backend's spans. */
   readonly spanId: string | undefined
   /** The address of the client; undefined unless the key is restricted to addresses. */
   readonly address: string | undefined

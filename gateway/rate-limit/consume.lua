@@ -1,6 +1,7 @@
--- Counts calls of several keys exactly, and corrects the counts after an outage.
+-- Gateways run this script in Redis, which is called the store below. It counts calls of several API keys exactly, and
+-- corrects the counts after an outage of Redis.
 --
--- KEYS: one counter for each key; it expires when the window ends.
+-- KEYS: one counter for each API key; it expires when the window ends.
 -- ARGV: the window's length in ms, then one text for each key, which contains five whole numbers, separated by spaces:
 --   limit       the number of calls that a window admits
 --   calls       the number of calls to count

@@ -11,7 +11,7 @@ type Accuracy = Pick<Allowance, 'degraded'>
 const EXACT: Accuracy = { degraded: false }
 
 export function createLocalRateLimiter(): RateLimiter {
-  // The ends of windows are times of a clock that does not jump. Results use the machine's clock.
+  // `windows` uses a clock that does not jump. The times that this limiter returns are by the machine's clock.
   const { now, toMachineTime } = createSteadyClock()
   const windows = createLocalWindows(now)
   const withMachineTime = (allowance: Allowance) => {

@@ -4,9 +4,9 @@
  */
 
 /**
- * `SteadyClock.toMachineTime` adds the stored difference between the machine's clock and the steady clock. It replaces
- * the stored difference only when the actual one differs from it by more than this. Small corrections of the machine's
- * clock therefore do not change the end of a window from one response to the next.
+ * `SteadyClock.toMachineTime` adds the difference between the machine's clock and the steady clock. It stores the
+ * difference, and replaces it only after the actual difference has changed by more than this. Otherwise, small
+ * corrections of the machine's clock would change the end of a window from one response to the next.
  */
 const IGNORED_CHANGE_MS_MAX = 1_000
 

@@ -26,8 +26,8 @@ const SMALL_BURST_MS = 500
 const SMALL_BURST_CALLS = 64
 const SMALL_BURST_WAIT_MS = 1_000
 /**
- * Under overload, a call is queued only if fewer calls are ahead of it than this share of the number of connections, or
- * than `WAITING_MIN`. With a quarter, it waits for about a quarter of the time that a response takes.
+ * Under overload, a call is queued only if the number of calls ahead of it is below `WAITING_MIN`, or below this share
+ * of the number of connections. With a quarter, it waits for about a quarter of the time that a response takes.
  */
 const WAITING_PER_CONNECTION = 1 / 4
 const WAITING_MIN = 16

@@ -10,7 +10,7 @@ export class BufferedBody {
 
   /**
    * `length` is the length of the whole body. It must be passed only if the body will not be streamed. Without
-   * `length`, the parts are joined at the end, which leaves garbage of the same size.
+   * `length`, the caller must join the parts at the end, which copies the whole body once more.
    */
   constructor(length?: number) {
     this.#length = length

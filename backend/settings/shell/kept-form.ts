@@ -30,13 +30,14 @@ export function isKeepable({ secrets, file, binaryFile, ...fields }: ExpectedFie
 export function outdatedTokenProblem(): Problem {
   return new Problem(
     'validation_failed',
-    'Nothing was changed, because you opened this form before you last logged in or entered your password, or before your password, role or two-factor authentication changed. Check what you entered, and send it again.',
+    'Nothing was changed. Since you opened this form, you have logged in again or entered your password, or your password, role or two-factor authentication has changed. Check what you entered, and send it again.',
   )
 }
 
-/** What a user must do in another tab before the form can be shown again. */
+/** Why the form cannot be shown again yet. */
 interface Obstacle {
   readonly title: string
+  /** What the user must do in another tab. */
   readonly step: Html
 }
 

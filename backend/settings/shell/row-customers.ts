@@ -1,7 +1,7 @@
 import type { DebtorRow, Reader } from '../../database/tables.ts'
 import { blockReasonOf } from './ledger-words.ts'
 
-/** Returns the names of the rows' customers, by id. */
+/** Returns the names of the rows' customers, by customer id. */
 export async function readCustomerNames(
   reader: Reader,
   accountId: string,
@@ -12,8 +12,8 @@ export async function readCustomerNames(
 }
 
 /**
- * Returns the results of `blockReasonOf` for the rows' customers, by customer id. Customers without a reason are not in
- * the map.
+ * Returns, by customer id, the code of the reason why no reminder reaches a customer of the rows, such as
+ * `debtor_paused` (see `blockReasonOf`). Customers without such a reason are not in the map.
  */
 export async function readBlockReasons(
   reader: Reader,

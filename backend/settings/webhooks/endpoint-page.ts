@@ -144,7 +144,7 @@ ${
     ? html`<p class="hint">Events wait during the pause and are sent when you resume.</p>${form('pause', html`<button>Pause</button>`)}`
     : html`<p class="hint">${
         row.status === 'paused'
-          ? 'When you resume, the waiting events are sent immediately.'
+          ? 'When you resume, events that became due during the pause are sent immediately.'
           : 'When you resume, the endpoint receives new events again. You can then redeliver failed events below.'
       }</p>${form('resume', html`<button class="primary">Resume</button>`)}`
 }

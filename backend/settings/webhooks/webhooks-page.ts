@@ -18,8 +18,8 @@ export function renderEndpoints(frame: Frame, view: EndpointsView): Html {
 <div class="heading"><h1>Webhooks</h1>
 <span class="row"><a class="button" href="/settings/webhook-deliveries">Delivery log</a>
 ${isAdmin && html`<a class="button primary" href="/settings/webhook-endpoints/new">Add endpoint</a>`}</span></div>
-<p class="lead">When something happens, a signed notification is sent to your own systems, so that they need not poll.
-<a class="whole-line" href="/docs/webhooks">How to receive webhooks</a></p>
+<p class="lead">When something happens, such as a payment, a signed event is sent to your own systems, so that they need
+not poll. <a class="whole-line" href="/docs/webhooks">How to receive webhooks</a></p>
 ${renderEndpointTable(view)}`
   return renderPage(frame, { title: 'Webhooks', section: '/settings/api-keys', main })
 }

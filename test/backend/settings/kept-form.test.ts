@@ -216,7 +216,7 @@ t.test('a form is kept until the second factor that the account requires is set 
   const code = totpCode(String(json['secret']), totpStep(backend.now))
   await session.send('POST', '/settings/two-factor/enable', { code })
   const shown = await submit(settings, { ...session, csrf: '' }, path, kept)
-  matches(t, shown, { status: 422, text: containing('or two-factor authentication changed') })
+  matches(t, shown, { status: 422, text: containing('or two-factor authentication has changed') })
   t.equal(await readName(), 'Globex')
   t.equal((await submit(settings, session, path, formOf(shown, path))).status, 303)
   t.equal(await readName(), 'Globex 2')
@@ -309,7 +309,7 @@ t.test('a form that was opened before a change of the role says so', async (t) =
     ['reason', 'Strike'],
   ]
   const shown = await submit(settings, { ...session, cookie }, '/settings/kill-switch/on', form)
-  matches(t, [shown.status, shown.text], [422, containing('before your password, role or')])
+  matches(t, [shown.status, shown.text], [422, containing('or your password, role or')])
   matches(t, shown.text, containing('value="Strike"'))
 })
 
