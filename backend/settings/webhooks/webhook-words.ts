@@ -3,8 +3,11 @@ import { EVENT_TYPES, type EventType } from '../../events/event-types.ts'
 import { type Html, html } from '../../html/html.ts'
 import { eventTypesOf, shownStatus } from '../../webhooks/representation.ts'
 
-/** The name of each group, by the subject of its event types (the part before the dot). */
-const GROUP_NAMES: Readonly<Record<string, string>> = {
+/** `debtor` of `debtor.created`. */
+type SubjectOf<T extends EventType> = T extends `${infer Subject}.${string}` ? Subject : never
+
+/** The name of each group, by the subject of its event types. */
+const GROUP_NAMES: Readonly<Record<SubjectOf<EventType>, string>> = {
   debtor: 'Customers',
   invoice: 'Invoices',
   payment: 'Payments',
