@@ -65,22 +65,18 @@ function collectResources({ operations }: Contract): Resource[] {
   })
 }
 
-/** The media ranges that match JSON, the most specific first. */
-const JSON_RANGES: readonly string[] = [
-  'application/json',
-  'application/problem+json',
-  'application/*',
-  '*/*',
-]
-
 /**
  * RFC 9110, section 12.5.1: without the header, everything is accepted; otherwise, the most specific range that matches
- * JSON decides. An empty header counts as absent. A client that accepts only `application/problem+json`, the media type
- * of problems, is not rejected.
+ * JSON decides. An empty header counts as absent. A client that accepts `application/problem+json`, the media type of
+ * problems, is not rejected unless it excludes `application/json`.
  */
 function acceptsJson(accept: string | undefined): boolean {
-  if (accept === undefined || accept === '' || JSON_RANGES.includes(accept)) return true
+  if (accept === undefined || accept === '' || accept === 'application/json' || accept === '*/*') {
+    return true
+  }
   const ranges = readAccept(accept)
-  const mostSpecific = JSON_RANGES.find((range) => ranges.has(range))
-  return mostSpecific !== undefined && ranges.get(mostSpecific) === true
+  const json = ranges.get('application/json')
+  if (json !== undefined) return json
+  if (ranges.get('application/problem+json') === true) return true
+  return ranges.get('application/*') ?? ranges.get('*/*') ?? false
 }
