@@ -41,7 +41,10 @@ function represent(overview: Overview) {
       ages,
       largest_debtors: (largestDebtors.get(currency) ?? []).map((debtor) => ({ ...debtor })),
     })),
-    reminders: { by_day: reminders.days, has_more: reminders.isTruncated },
+    reminders: {
+      by_day: reminders.days.map(({ date, debtors }) => ({ date, customers: debtors })),
+      has_more: reminders.isTruncated,
+    },
     old_invoices: { count: oldInvoices.invoices, has_more: oldInvoices.hasMore },
     approvals_waiting: approvalsWaiting,
     currencies_without_payment_details: currenciesWithoutPaymentDetails,

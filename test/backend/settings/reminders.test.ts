@@ -486,6 +486,18 @@ t.test('the count of the reminders of some days ends with the last of these days
   t.equal((await count(8)).isTruncated, true)
 })
 
+// Regression: the member of the JSON was named `debtors`, and not as in the OpenAPI document.
+t.test('the JSON of Home counts the customers who will be reminded on each day', async (t) => {
+  const { engine, logInAdmin } = await startEngineWithUsers(t)
+  await engine.createInvoice('2026-11-22')
+  await engine.plan('2026-11-24T10:15:00.000Z')
+  const { reminders } = (await (await logInAdmin()).get('/settings')).json as Json
+  t.strictSame(reminders.by_day.slice(0, 2), [
+    { date: '2026-11-24', customers: 0 },
+    { date: '2026-11-25', customers: 1 },
+  ])
+})
+
 // Regression: Home said that no reminder was due, although the calendar showed one at the end of the pause.
 t.test('Home says that it does not count reminders after a pause', async (t) => {
   const { engine, logInAdmin } = await startEngineWithUsers(t)
