@@ -65,7 +65,7 @@ export interface paths {
           external_id?: string
           /** Only debtors with exactly this email address. */
           email?: string
-          /** Only debtors whose name starts with this text. */
+          /** Only debtors whose name starts with this text. Upper and lower case count as equal. */
           q?: string
           /** Only debtors with this status. */
           status?: DebtorStatus
@@ -463,9 +463,9 @@ export interface paths {
           stage?: Stage
           /** Only messages with this status. */
           status?: MessageStatus
-          /** Only messages sent at this time or later. */
+          /** Only messages sent at this time or later. An RFC 3339 time with a UTC offset. */
           sent_since?: string
-          /** Only messages sent before this time. */
+          /** Only messages sent before this time. An RFC 3339 time with a UTC offset. */
           sent_before?: string
         }
         header?: never
@@ -602,20 +602,23 @@ export type MetadataInput = Record<string, string> | null
 /** Values of your own. Empty if you sent none. */
 export type Metadata = Record<string, string>
 
-/** Who made the change. */
+/** Who recorded the payment. */
 export type Actor = {
   /** An API key, a person in Settings, an operator of the service, or the service itself. */
   type: 'api_key' | 'user' | 'operator' | 'system'
-  /** The id of the key or of the person. */
+  /** The id of the key or of the person; null for an operator and for the service. */
   id: string | null
-  /** The key's label or the person's name. */
+  /** The key's label, the person's email address, or a word for the operator or the service. */
   label: string
 }
 
 /** How urgent a reminder is. Firm and final reminders need a person's approval. */
 export type Stage = 'friendly' | 'reminder' | 'firm' | 'final'
 
-/** How urgent a reminder is, or null. Firm and final reminders need a person's approval. */
+/**
+ * How urgent a reminder is. Firm and final reminders need a person's approval. Null if there is no reminder, or if
+ * it is a courtesy reminder, which is sent before the due date.
+ */
 export type NullableStage = 'friendly' | 'reminder' | 'firm' | 'final' | null
 
 /** The account of the key, and what the key may do. */
@@ -747,7 +750,7 @@ export type Debtor = {
   phone: string | null
   /** The language of reminders, as a BCP 47 tag. */
   language: string | null
-  /** The currency for new invoices, ISO 4217 alpha-3. */
+  /** The currency of new invoices in Settings, ISO 4217 alpha-3. */
   currency: string | null
   /** The number of decimals of `currency`; null if `currency` is null. */
   currency_exponent: number | null
@@ -780,16 +783,24 @@ export type Debtor = {
    */
   chasing: {
     status: ChasingStatus
-    /** Why reminders are paused or stopped. */
+    /**
+     * Why reminders are paused or stopped: the text that a person entered, or a word of the service, such as
+     * `archived`, `bounced` or `replied`. Null while they are active.
+     */
     reason: string | null
     /** When the pause ends; null if it has no end. */
     until: string | null
   }
-  /** One element for each currency in which there are invoices or payments. Currencies are never added up. */
+  /**
+   * One element for each currency in which an invoice is open or partially paid, or money is on account.
+   * Currencies are never added up.
+   */
   balances: Balance[]
   /**
-   * When the debtor's personal data was erased on request. The name is then `[erased]`; contact details
-   * and `metadata` are removed, also from invoices, payments and messages. Amounts are kept.
+   * When the debtor's personal data was erased on request; null if it was not. The name is then `[erased]`. Contact
+   * details, `tax_id`, `company_number` and `metadata` are removed; so are the notes, payment links and `metadata`
+   * of the debtor's invoices, the references and `metadata` of its payments, and the recipients and texts of its
+   * messages. Amounts are kept.
    */
   erased_at: string | null
   metadata: Metadata
@@ -812,7 +823,7 @@ export type Balance = {
   outstanding: number
   /** The part of `outstanding` that is past its due date. */
   overdue: number
-  /** Money that was received, but is not allocated to an invoice. */
+  /** Money on account, which was received, but is not allocated to an invoice. In minor units. */
   unapplied: number
 }
 
@@ -861,7 +872,7 @@ export type LineItemInput = {
 export type LineItem = {
   /** The goods or service that is charged. */
   description: string
-  /** The quantity, as it was sent. */
+  /** The quantity, as it was sent; 1 if none was sent. */
   quantity: number | string
   /** The price of one unit, in minor units of the currency. */
   unit_amount: number
@@ -902,7 +913,7 @@ export type InvoiceCreate = {
   status?: 'draft' | 'open' | null
   /** The number of the debtor's purchase order. */
   po_number?: string | null
-  /** Notes for you and the debtor. */
+  /** Notes about the invoice. Settings shows them; reminders do not contain them. */
   notes?: string | null
   /** Where the debtor can pay; https only. */
   payment_url?: string | null
@@ -945,7 +956,7 @@ export type Invoice = {
   days_past_due: number
   /** The number of the debtor's purchase order. */
   po_number: string | null
-  /** Notes. */
+  /** Notes about the invoice. */
   notes: string | null
   /** Where the debtor can pay. */
   payment_url: string | null
@@ -962,18 +973,26 @@ export type Invoice = {
 /** The state of the reminders about this invoice. Read-only. */
 export type InvoiceChasing = {
   status: ChasingStatus
-  /** The stage of the last reminder that was sent. */
+  /** The stage of the last reminder that was sent; null if none was, or if it was a courtesy reminder. */
   stage: NullableStage
-  /** The stage of the next reminder. */
+  /** The stage of the next reminder; null if none is planned, or if it is a courtesy reminder. */
   next_stage: NullableStage
+  /**
+   * The earliest time of the next reminder or, during the pause after a partial payment, the end of the pause.
+   * Null if no reminder is planned.
+   */
   next_action_at: NullableTimestamp
+  /** When the last reminder was sent. */
   last_message_at: NullableTimestamp
   /**
-   * Why the next reminder is not sent: a `reason` of a message's `suppression`, or `awaiting_approval`,
-   * `approval_rejected`, `before_chase_from` (the invoice fell due before the date from which the account
-   * sends reminders), or `history` (the invoice was past due when it was created with `chase_if_overdue: false`).
-   * `payment_received` is the pause of seven days after a partial payment. `credit_on_account` means that the
-   * debtor's money on account covers the whole amount due. More values may be added.
+   * Why the next reminder is not sent; null if nothing blocks it. The value is a `reason` of a message's
+   * `suppression` (here, `payment_received` is the pause of seven days after a partial payment), or one of these:
+   *
+   * - `awaiting_approval`: a person must approve the reminder first
+   * - `before_chase_from`: the invoice fell due before the date from which the account sends reminders
+   * - `history`: the invoice was past due when it was created with `chase_if_overdue: false`
+   *
+   * More values may be added.
    */
   blocked_reason: string | null
 }
@@ -1007,7 +1026,10 @@ export type PaymentCreate = {
     invoice_id: ReferenceId
     amount: AmountInput
   }[] | null
-  /** The payment is kept on account for this debtor. */
+  /**
+   * The payment is kept on account for this debtor, unless the account allocates such money to open invoices at
+   * once.
+   */
   debtor_id?: NullableReferenceId
   /**
    * Accepts more than the amount due on an invoice, and keeps the surplus as `unapplied_amount`. The
@@ -1056,7 +1078,10 @@ export type Payment = {
   status: 'recorded' | 'reversed'
   /** The idempotency key with which the payment was recorded; null if it was not recorded by this API. */
   idempotency_key: string | null
-  /** Whether the payment was recorded by this API, in Settings, or by an import. */
+  /**
+   * Whether the payment was recorded by this API, by a person in Settings, or by an import in Settings. An
+   * import from the command line goes through this API.
+   */
   source: 'api' | 'app' | 'import'
   recorded_by: Actor
   effects: PaymentEffects
@@ -1103,7 +1128,7 @@ export type PaymentList = {
 export type MessageChannel = 'email' | 'sms' | 'letter' | 'call'
 
 /**
- * - `scheduled`: it will be sent later
+ * - `scheduled`: it will be sent later, unless something blocks it first
  * - `awaiting_approval`, `approved`: a firm or final reminder before and after a person's approval
  * - `queued`: it is being sent, or waits to be sent again
  * - `sent`, `delivered`, `bounced`, `failed`: the service tried to send it, with this result
@@ -1129,7 +1154,16 @@ export type Message = {
   status: MessageStatus
   /** Why the message was suppressed; null if it was not suppressed. */
   suppression: {
-    /** The reason as a code. */
+    /**
+     * The reason as a code. Some codes mean more than their names say:
+     *
+     * - `debtor_paused`: the debtor is archived, or the reminders of the debtor or of an invoice are paused
+     * - `invoice_paid`: an invoice is paid, void or written off
+     * - `payment_received`: a payment or a credit reduced the amount that is still to be paid
+     * - `credit_on_account`: the debtor's money on account covers everything that is due on an invoice
+     *
+     * `duplicate`, `send_window` and `frequency_cap` are not used at present.
+     */
     reason: 'kill_switch' | 'demo' | 'invoice_paid' | 'payment_received' | 'credit_on_account' | 'account_read_only' | 'debtor_paused' | 'disputed' | 'unsubscribed' | 'bounced' | 'complained' | 'no_contact' | 'approval_rejected' | 'approval_expired' | 'duplicate' | 'send_window' | 'frequency_cap'
     /** The reason in words. */
     detail: string | null
@@ -1139,8 +1173,8 @@ export type Message = {
     /** Whether the message must be approved before it is sent. */
     required: boolean
     /**
-     * The decision. `expired`: nobody decided in time. `lapsed`: the message was cancelled or suppressed, so
-     * a decision has no effect.
+     * The decision. `expired`: nobody decided in time. `lapsed`: the message was cancelled, or was suppressed
+     * before a decision or because of a payment, so a decision has no effect.
      */
     status: 'pending' | 'approved' | 'rejected' | 'lapsed' | 'expired'
     /** Who approved or rejected the message; null if nobody did. */
@@ -1205,7 +1239,7 @@ export type Problem = {
   status: number
   /** What is wrong with this call, and what to do about it. */
   detail: string
-  /** Identifies this occurrence. */
+  /** Not sent at present; `request_id` identifies the occurrence. */
   instance?: string
   code: ProblemCode
   /** The same as `X-Request-Id`. */
@@ -1244,7 +1278,7 @@ export type ForbiddenProblem = Problem & {
   granted_scopes?: Scope[]
 }
 
-/** The call conflicts with an existing object. */
+/** The call conflicts with an existing object, or with a call that is still in progress. */
 export type ConflictProblem = Problem & {
   /**
    * With `duplicate_external_id` and `duplicate_invoice_number`, the id of the object that already
@@ -1269,7 +1303,7 @@ export type ValidationProblem = Problem & {
   expected?: number | string
   /** With `currency_mismatch` and `total_mismatch`, the value that was sent. */
   actual?: number | string
-  /** With `payment_exceeds_balance`, the amount due on the invoice. */
+  /** With `payment_exceeds_balance`, the amount due on the first invoice in `errors`. */
   amount_due?: Amount
   /** With `idempotency_key_reused`, the debtor or invoice that was created with the key. */
   original_id?: string
@@ -1283,7 +1317,8 @@ export type FieldError = {
   pointer: string
   /**
    * One of `required`, `invalid_type`, `too_long`, `too_short`, `out_of_range`, `invalid_format`,
-   * `invalid_enum`, `unknown_field`, `conflicting_field`, `not_in_future`, or the problem's own code.
+   * `invalid_enum`, `unknown_field`, `conflicting_field`, `not_in_future`, or a code that is also the code of a
+   * 422, such as `unsupported_currency`.
    */
   code: string
   /** What is wrong with the field. */

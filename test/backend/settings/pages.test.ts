@@ -329,14 +329,15 @@ function readDocument() {
   return { file, ...(load(file) as Document) }
 }
 
-t.test('the codes and operations in the OpenAPI document of Settings exist', async (t) => {
+// Regression: the document omitted five codes, such as `webhook_secret_overlap`.
+t.test('the OpenAPI document of Settings lists its codes, and operations that exist', async (t) => {
   const { backend } = await startSettings(t)
   const { file, paths } = readDocument()
   const [, codes = ''] =
     /description: One of these codes, .+\n\s+examples:\n((?:\s+- \w+\n)+)/.exec(file) ?? []
-  const documented = codes.match(/\w+/g) ?? []
-  t.ok(documented.length >= 9)
-  for (const code of documented) t.ok(code in SETTINGS_PROBLEM_TYPES, code)
+  // Only the route that receives mail returns this code.
+  const { invalid_mail_secret: _, ...returned } = SETTINGS_PROBLEM_TYPES
+  t.strictSame(codes.match(/\w+/g)?.sort(), Object.keys(returned).sort())
   for (const [path, operations] of Object.entries(paths)) {
     for (const method of Object.keys(operations)) {
       const response = await backend.request(method.toUpperCase(), path.replace('{id}', 'x'), {
