@@ -37,7 +37,7 @@ import { createPasswords, type Passwords } from './users/passwords.ts'
 import type { SecretBox } from './webhooks/secret-box.ts'
 import type { WebhookServices } from './webhooks/webhooks.ts'
 
-/** Longer than gateways keep idle connections, so that the backend never closes a connection first. */
+/** Longer than gateways keep idle connections, so that gateways close them first. */
 const KEEP_ALIVE_MS = 75_000
 
 /** How long a request may take to arrive. Gateways forward only requests that they have received completely. */
@@ -93,8 +93,8 @@ export interface Backend {
   /** Writes the collected times of the keys' last use now. */
   flushLastUsed(): Promise<void>
   /**
-   * Accepts no further connections, and finishes the calls on the open connections, including calls in transit.
-   * The database remains open.
+   * Refuses connections that are opened from now on, and finishes the calls on the open ones, including calls in
+   * transit. The database remains open.
    */
   drain(): Promise<void>
 }

@@ -106,8 +106,8 @@ export function leasesOf<T extends Leased>({
     },
 
     /**
-     * Ends a lease; the row is due again at `runAt`, or never if `runAt` is null. Resolves to false, without a
-     * change, if the lease has passed to another worker.
+     * Ends a lease; the row is due again at `runAt`, or never if `runAt` is null. If the row no longer has the lease,
+     * e.g. because another worker has claimed it, resolves with false and changes nothing.
      */
     async finish(
       tx: Transaction,

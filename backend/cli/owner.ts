@@ -2,8 +2,8 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { Database } from '../database/database.ts'
 
 /**
- * Returns the id of the account to which a record belongs: operators pass only the id of the record. Throws
- * `not_found`.
+ * Returns the id of the account to which a record belongs, because operators pass only the id of the record. Throws
+ * `not_found` if there is no record with this id.
  */
 export async function accountIdOf(
   { read }: Database,

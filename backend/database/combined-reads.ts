@@ -50,6 +50,8 @@ export function countCombinable(
  * `expressionOf` returns the JavaScript expression for a column's value. The expression may use the parameters of the
  * compiled function: `values` (the values of one row or of all rows) and `index` (the index of the row). Data never
  * becomes part of the compiled text, which contains only the names of columns and these expressions.
+ *
+ * The compiled function is declared to return `never`, which can be assigned to the row type of every caller.
  */
 export function compileRow<Values>(
   columns: readonly string[],

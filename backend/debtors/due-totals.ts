@@ -1,4 +1,7 @@
-/** Reads what customers owe to an account. The totals are stored, because summing all invoices would be slow. */
+/**
+ * Reads what debtors owe to an account. The totals are stored in tables, because summing all invoices would be slow.
+ * Only debtors that owe money have a row in `debtor_standings`.
+ */
 import { type SelectQueryBuilder, type SqlBool, sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
 import { capped, cappedSum } from '../database/capped-sum.ts'

@@ -98,6 +98,7 @@ async function isRecorded(reader: Reader, token: string): Promise<boolean> {
   return row !== undefined
 }
 
+/** Whether the user with this e-mail address has logged in with the browser that has this cookie. */
 export async function hasLoggedInBefore(
   reader: Reader,
   email: string,

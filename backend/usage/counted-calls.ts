@@ -1,6 +1,6 @@
 /**
- * Counts the API calls that the backend authenticates and responds to. Gateways count and report the calls that they
- * reject.
+ * Counts the API calls that the backend authenticates and responds to. Gateways report other calls, which they reject
+ * themselves, e.g. calls beyond the rate limit.
  */
 import type { Server } from '@hapi/hapi'
 import type { ProblemCode } from '../../shared/contract/problem.ts'

@@ -14,7 +14,10 @@ export interface KeyNearLimit {
 /** A key is near its limit if it has used at least this percentage of it. */
 const NEAR_LIMIT_PERCENT = 80
 
-/** Returns keys that are near or at the limit of their current window and not revoked, the busiest first. */
+/**
+ * Returns the keys that are not revoked, and are near or at the limit of their current window. The key that has used
+ * the largest part of its limit is first.
+ */
 export async function listKeysNearLimit(
   reader: Reader,
   accountId: string,

@@ -23,7 +23,7 @@ const DESCRIPTION_LENGTH_MAX = 200
 /** How long deliveries are signed with both secrets after a rotation. */
 const OVERLAP_MS = 24 * 3_600_000
 
-/** `hold_until` is the time until which nothing is sent to a receiver that is overloaded or unavailable. */
+/** Until `hold_until`, only test events are sent to a receiver that is overloaded or unavailable. */
 const NO_FAILURES_OR_DELAY = { failing_since: null, hold_until: null }
 
 export interface EndpointSettings {

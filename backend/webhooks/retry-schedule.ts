@@ -49,7 +49,10 @@ export function nextAttemptAt(
   return new Date(now.getTime() + Math.max(jittered, retryAfterMs(result, now) ?? 0))
 }
 
-/** Returns the time until which nothing is sent to the receiver; undefined if its status is not in `OVERLOADED`. */
+/**
+ * Returns the time until which only test events are sent to the receiver; undefined if the status of its response is
+ * not in `OVERLOADED`.
+ */
 export function holdUntil(result: AttemptResult, now: Date): Date | undefined {
   if (result.statusCode === null || !OVERLOADED.includes(result.statusCode)) return undefined
   return new Date(now.getTime() + (retryAfterMs(result, now) ?? HOLD_MS))

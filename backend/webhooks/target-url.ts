@@ -1,6 +1,7 @@
 /**
- * Validates an endpoint's URL, to find mistakes early and explain them. This does not protect our own network, because
- * a name can resolve to any address later. For this protection, `connector.ts` checks the address of every connection.
+ * Validates the URL of a webhook endpoint, to find mistakes early and explain them. This does not protect our own
+ * network, because a name can resolve to any address later. For this protection, `connector.ts` checks the address of
+ * every connection.
  */
 import { isIP } from 'node:net'
 

@@ -15,7 +15,7 @@ export interface BackendRequest {
   readonly body: Buffer
 }
 
-/** Handles the response to a request. The last call is either `onEnd` or `onError`. */
+/** Handles the response to a request. If `onSend` returns true, the last call is either `onEnd` or `onError`. */
 export interface ResponseHandler {
   /**
    * Called right before the request is sent. If this returns false, e.g. because the request was aborted while it was

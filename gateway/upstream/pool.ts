@@ -16,7 +16,7 @@ export type Connect = (
 export interface PoolEvents {
   /**
    * Called when no request is queued and the pool has a connection for another request: an idle one (`hasIdle` is
-   * true), or one that the pool may still open.
+   * true), or one that the pool is opening or may still open.
    */
   readonly onFree?: (hasIdle: boolean) => void
   /** Called when a response has ended and its connection cannot be reused, e.g. because the backend shuts down. */

@@ -44,7 +44,9 @@ interface Group {
 
 interface Statement {
   readonly sql: string
-  /** Returns the row with these values, which are in the order of the columns. */
+  /**
+   * Returns the row with these values, which are in the order of the columns. For the type `never`, see `compileRow`.
+   */
   readonly toRow: (values: unknown[], index: number) => never
 }
 

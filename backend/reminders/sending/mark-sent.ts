@@ -42,6 +42,7 @@ export async function markSent(
   const byStage = Map.groupBy(readFacts(reminder.facts).invoices, ({ stage }) => stage)
   for (const [stage, invoices] of byStage) {
     const ids = invoices.map(({ id }) => id)
+    // Null for a courtesy reminder, which does not change the stage that the invoice shows.
     const shownStage = publicStage(stage)
     await tx
       .updateTable('invoices')

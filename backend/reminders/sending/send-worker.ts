@@ -21,6 +21,7 @@ const IN_FLIGHT_MAX = 4
 /** The largest number of messages in one round. Each takes at least one transaction, even if it is not sent. */
 const DUE_MAX = 64
 
+/** The pause after a failed round. */
 const AFTER_ERROR_MS = 5000
 
 /**
@@ -94,7 +95,7 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
 }
 
 export interface RoundResult {
-  /** Whether the mail server is unavailable. */
+  /** Whether further hand-overs would probably fail, e.g. because the mail server is unavailable. */
   readonly isUnavailable: boolean
   readonly mayHaveMoreDue: boolean
 }

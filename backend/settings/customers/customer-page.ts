@@ -44,10 +44,7 @@ import { exactTime, plural, type TimeContext } from '../shell/words.ts'
 import { renderInvoiceTable } from './invoice-table.ts'
 import { renderPaymentTable } from './payment-table.ts'
 
-/**
- * How many rows of each list the page shows at most. `readCustomerView` reads one more, which shows that the list is
- * longer.
- */
+/** The page shows at most this many rows of each list. `readCustomerView` reads one more, to detect a longer list. */
 const SHOWN_MAX = 10
 
 export interface CustomerView {

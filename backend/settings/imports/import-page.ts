@@ -22,7 +22,7 @@ import type { ComparedFile, RejectedRecord, StepResult } from './import-step.ts'
 const PATH = '/settings/import'
 const SECTION = '/settings/customers'
 
-/** How many rows each list shows at most. */
+/** The maximum number of rows in each list of differences, changes or rejected records. */
 const SHOWN_MAX = 50
 
 const FIELD_WORDS: Readonly<Record<FieldName, string>> = {

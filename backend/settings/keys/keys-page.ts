@@ -129,8 +129,9 @@ data-warning="${revocationWarning(row, now)}">Revoke<span class="unseen"> ${row.
 }
 
 /**
- * Each backend buffers the times of the last uses of keys for a few seconds. This backend stores its buffered times
- * before it renders the list of keys; times that other backends buffer may be missing.
+ * Returns the warning before a key is revoked, with the last use of the key. Each backend buffers the times of such
+ * uses for a few seconds. This backend stores its buffered times before it renders the warning; a use that another
+ * backend has buffered may be missing.
  */
 export function revocationWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null

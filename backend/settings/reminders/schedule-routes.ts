@@ -170,9 +170,10 @@ function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedu
 }
 
 /**
- * A ladder is the number of days after the due date at which each stage is sent. If the field of a stage was not sent,
- * the number is that of `current`. An empty field of the stage `courtesy` means that no courtesy reminder is sent. Any
- * other empty field becomes NaN, which the ladder's validation rejects.
+ * A ladder contains, for each stage, the number of days from the due date to the reminder; a negative number means days
+ * before the due date. If the field of a stage was not sent, the number is that of `current`. An empty field of the
+ * stage `courtesy` means that no courtesy reminder is sent. Any other empty field becomes NaN, which the ladder's
+ * validation rejects.
  */
 function ladderOf(fields: Fields, current: Ladder): Ladder {
   const daysAt = (stage: keyof Ladder) =>

@@ -145,8 +145,8 @@ export function listPath(path: string, filters: Filters): string {
 }
 
 /**
- * How many cursors of previous pages a link contains at most. Older ones are dropped: after a person has gone back this
- * many pages, Previous leads to the first page of the list.
+ * The maximum number of cursors of previous pages in a link. Older cursors are dropped: after a person has gone back
+ * this many pages, Previous leads to the first page of the list.
  */
 const TRAIL_MAX = 20
 
