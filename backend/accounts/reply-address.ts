@@ -1,4 +1,4 @@
-/** An additional address for debtors' replies. The service itself receives every reply. */
+/** An additional address for debtors' replies. Mail programs send a reply to this address and to the service. */
 import type { AccountRow, Transaction } from '../database/tables.ts'
 import { parseEmail } from '../validation/contact.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'
@@ -6,8 +6,8 @@ import { lockAccount } from './accounts.ts'
 import { type ActionContext, recordAudit } from './audit.ts'
 
 /**
- * If `address` is null, only the service receives replies, and it notifies Admins by mail. Throws `not_found`,
- * `validation_failed`.
+ * If `address` is null, replies are sent only to the service, which notifies Admins of each reply by mail. Throws
+ * `not_found`, `validation_failed`.
  */
 export async function setReplyAddress(
   tx: Transaction,

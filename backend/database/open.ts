@@ -8,8 +8,8 @@ import { openSqlite } from './sqlite/sqlite.ts'
 export type { DatabaseOptions, OpenDatabase } from './database.ts'
 
 /**
- * How long a transaction may wait for SQLite's writer or for a connection to PostgreSQL. This is less than the
- * gateway's timeout of 10 s, so that the backend can still respond.
+ * How long a transaction may wait for SQLite's writer, and a transaction or a read for a connection to PostgreSQL. This
+ * is less than the gateway's default timeout of 10 s, so that the backend can still respond.
  */
 const WAIT_MS_MAX = 5000
 

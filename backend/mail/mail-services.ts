@@ -44,7 +44,7 @@ export interface MailServices {
   readonly unsubscribeLinks: UnsubscribeLinks
   readonly inboundSecrets: readonly string[] | undefined
   readonly mailedCodes: MailedCodes
-  /** Equal to `mailedCodes`; undefined if invitations are not mailed, so that Admins must pass on the links. */
+  /** Equal to `mailedCodes`; undefined if invitations are not mailed. Admins must then pass on the links. */
   readonly invitationCodes: MailedCodes | undefined
   noticeRouteOf(address: string): NoticeRoute
   /** Returns why the last hand-over was abandoned; undefined if it was not abandoned. */

@@ -70,7 +70,7 @@ export function failureCauseOf(reply: Reply, phase: 'recipient' | 'text'): Failu
 const POLICY =
   /\bspam|\bblack ?list|\bblock ?list|\bblocked\b|\brbl\b|\breputation\b|\badministrative prohibition\b/i
 
-/** Interprets a reply that has no enhanced code, or one that gives no reason (4.0.0 or 5.0.0). */
+/** Interprets a reply whose enhanced code is missing or gives no reason (4.0.0 or 5.0.0). */
 export function bounceTypeOfReply({ status, text }: Reply): 'hard' | 'soft' {
   // These codes mean that the user is unknown or not local, the mailbox name is invalid, or the host accepts no mail.
   // Other codes may have a transient cause, such as a full mailbox.

@@ -15,7 +15,7 @@ const ROUNDS_MAX = 20
 
 /**
  * `deps.clock` returns the rehearsed date and time; `accountId` limits the rehearsal to one account. Returns the
- * messages that have changed since the rehearsal began, in their final state.
+ * messages whose status has changed since the rehearsal began, as they are when it ends.
  */
 export async function rehearse(deps: SendDeps, accountId?: string): Promise<MessageRow[]> {
   const { database, clock, log } = deps

@@ -39,8 +39,8 @@ export interface PasskeyAttempt extends LoginBrowser {
 
 /**
  * Creates a challenge for a login. The challenge counts as a guess, so that the number of challenges is limited. Throws
- * `too_many_logins`. If the passkey is the second factor, throws `login_failed` if no password was entered or the user
- * has no passkey.
+ * `too_many_logins`. If the passkey is the second factor, throws `login_failed` if no password was entered, if it was
+ * entered too long ago, or if the user has no passkey.
  */
 export async function beginPasskeyLogin(
   { database, party }: PasskeyLoginDeps,

@@ -1,6 +1,6 @@
 /**
  * Deletes deliveries and events after 30 days, counts of attempts after two days, and old secrets when they expire. A
- * delivery that still waits, because its endpoint is paused, is kept longer, and so is its event.
+ * delivery that still waits, for example because its endpoint is paused, is kept longer, and so is its event.
  */
 
 import {

@@ -10,7 +10,7 @@ export interface WaitingLookUp {
   reject(error: unknown): void
 }
 
-/** Never rejects: if the request fails, or has no result for a look-up, calls `reject` of the look-up. */
+/** Never rejects. If the request fails, all look-ups are rejected; if a result is missing, only its look-up is. */
 export async function sendBatch(
   lookUps: readonly WaitingLookUp[],
   lookUpMany: LookUpMany,

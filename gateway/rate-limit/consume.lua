@@ -7,7 +7,7 @@
 --   calls       the number of calls to count
 --   known       the last count that this gateway knows, or 0
 --   known_end   the end of that count's window, in ms since the epoch, or 0
---   unreported  the part of `known` that this gateway counted by itself while the store was unavailable
+--   unreported  the part of `known` that this gateway counted by itself and has not reported to the store before
 -- Returns: the store's time, then for each key the count before these calls and the window's end, then the
 -- positions in KEYS of the counters that were unusable and were replaced.
 --
@@ -44,12 +44,12 @@ for i, key in ipairs(KEYS) do
   if known_end > now + window + SHIFT_MS then known_end = now + window end
 
   local counted = redis.pcall('INCRBY', key, calls)
-  local failed = type(counted) == 'table' and counted.err
-  if failed and not is_counter_error(failed) then
+  local failure = type(counted) == 'table' and counted.err
+  if failure and not is_counter_error(failure) then
     if i == 1 then return counted end
-    return redis.error_reply('PARTIAL ' .. failed)
+    return redis.error_reply('PARTIAL ' .. failure)
   end
-  if failed or counted < calls or counted > COUNT_MAX then
+  if failure or counted < calls or counted > COUNT_MAX then
     -- The counter is unusable. SET replaces any value. The code below then treats the counter as one that the store
     -- lost.
     redis.call('SET', key, calls)

@@ -36,7 +36,7 @@ export interface PrimaryOptions {
   readonly urls: readonly [string, ...string[]]
   readonly log: Logger
   readonly name: string
-  /** Whether the URL leads to a pooler, whose sessions may change to another server between transactions. */
+  /** Whether the URLs lead to poolers, whose sessions may change to another server between transactions. */
   readonly hasPooler: boolean
   /** Whether connections are kept for so long that they can become dead, as in a backend. */
   readonly isLongLived: boolean

@@ -165,7 +165,7 @@ export class SqliteConnection implements DatabaseConnection {
   }
 }
 
-/** Whether a statement failed because the disk is full. `error` is its `Problem`, whose `cause` is SQLite's error. */
+/** Whether a statement of a `SqliteConnection` was rejected with this error because the disk is full. */
 export function isDiskFull(error: unknown): boolean {
   return error instanceof Error && codeOf(causeOf(error)) === sqlite3.FULL
 }

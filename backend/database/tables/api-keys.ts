@@ -75,7 +75,7 @@ export interface KeyErrorRow {
   calls: number
 }
 
-/** The current window of a key's rate limit, as gateways last reported it. */
+/** The last window of a key's rate limit that gateways reported. It may have ended: see `ends_at`. */
 export interface KeyWindowRow {
   key_id: string
   used: number

@@ -21,8 +21,8 @@ import { writeDebtorPlans } from './write-debtor-plans.ts'
 
 /**
  * Plans debtors that the caller has locked. `idsToReplan` are the ids of invoices whose message the caller has just
- * cancelled. The next message about such an invoice is planned immediately if it is due today or earlier, even if its
- * usual time of sending is later. Returns the number of messages written.
+ * cancelled. If the next message about such an invoice is due by today, it is planned immediately, even if it can be
+ * sent only later. Returns the number of messages written.
  */
 export async function planDebtors(
   tx: Transaction,

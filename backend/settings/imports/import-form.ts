@@ -144,7 +144,7 @@ const FAULT_FIELDS = {
   rows: 'file',
 } as const
 
-/** How many row errors are returned at most: far more than a person corrects before the next try. */
+/** The maximum number of row errors in a response: far more than a person corrects before the next try. */
 const ROW_ERRORS_MAX = 200
 
 function problemOf({ message, about, rowErrors, rowErrorCount }: LedgerError): Problem {

@@ -13,7 +13,7 @@ import { plural } from '../shell/words.ts'
 import { amountText, readAmountText } from './amount-field.ts'
 
 /**
- * How many invoices the table shows at most. A form with many more would exceed the limit on fields. Few payments are
+ * The maximum number of invoices in the table. A form with many more would exceed the limit on fields. Few payments are
  * for more invoices than this.
  */
 const SHOWN_MAX = 40

@@ -10,10 +10,13 @@ import { renderSums } from '../shell/ledger-words.ts'
 import type { SessionRequest } from '../shell/page-request.ts'
 import type { PageResponse } from '../shell/response.ts'
 
-/** How many customers the page shows at most. */
+/** The maximum number of customers on the page. */
 const SHOWN_MAX = 20
 
-/** How many customers a search finds at most. Of these, the page shows the `SHOWN_MAX` with the oldest due dates. */
+/**
+ * The maximum number of customers that a search finds. Of these, the page shows the `SHOWN_MAX` with the oldest due
+ * dates.
+ */
 const FOUND_MAX = 200
 
 export interface CustomerPicker {

@@ -5,7 +5,7 @@ import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
 import type { ChangedInvoice, Effects } from './effects.ts'
 
-/** How many invoices are listed at most. */
+/** The maximum number of invoices that a page lists. */
 const SHOWN_MAX = 40
 
 export interface PreviewPage {

@@ -37,7 +37,7 @@ import { type People, renderInvited, renderPeople } from './people-page.ts'
 const ADMINS_ONLY = 'Only an Admin can manage people.'
 const PATH = '/settings/people'
 
-/** How many people the page shows at most, unless the URL has a limit. */
+/** The maximum number of people on the page, unless the URL has a limit. */
 const SHOWN_MAX = 200
 
 export const peoplePages: readonly SessionPage[] = [

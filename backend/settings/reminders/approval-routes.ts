@@ -34,7 +34,7 @@ import {
 
 const PATH = '/settings/approvals'
 const ADMINS_ONLY = 'Only an Admin can approve and reject reminders.'
-/** How many pending approvals the page shows at most, unless the URL has a limit. */
+/** The maximum number of pending approvals on the page, unless the URL has a limit. */
 const SHOWN_MAX = 100
 
 /** The maximum number of recently decided or lapsed reminders on the page. */

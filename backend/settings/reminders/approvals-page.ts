@@ -42,8 +42,8 @@ export function renderApprovals(frame: Frame, view: ApprovalsView): Html {
   const { approvals, limit, next, awaitingApproval, decided } = view
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, awaitingApproval)}
-<p class="lead">Firm and Final reminders are sent only after an Admin has read and approved them. A reminder lapses if no
-Admin decides within seven days, or if a payment or a change makes it obsolete.</p>
+<p class="lead">Firm and Final reminders are sent only after an Admin, or the operator of this service, has read and approved
+them. A reminder lapses if it is not decided within seven days, or if a payment or a change makes it obsolete.</p>
 ${
   approvals.length === 0
     ? html`<div class="card empty"><p><strong>No reminder waits for approval.</strong></p></div>`
@@ -92,7 +92,7 @@ function outcomeOf(row: DecidedOrLapsedMessage): Html {
     case 'rejected':
       return html`<span class="badge late">Rejected</span><span class="detail">${by}: ${row.suppression_detail}</span>`
     case 'expired':
-      return html`<span class="badge warning">Lapsed</span><span class="detail">no Admin decided in time</span>`
+      return html`<span class="badge warning">Lapsed</span><span class="detail">not decided in time</span>`
     // The status is `lapsed`: the reminder was cancelled or suppressed, so a decision has no effect.
     default:
       return html`<span class="badge warning">Lapsed</span><span class="detail">${reason ?? row.lastTransitionDetail ?? 'a payment or a change made the reminder obsolete'}</span>`

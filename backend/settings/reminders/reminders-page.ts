@@ -21,9 +21,9 @@ const PATH = '/settings/reminders'
 /** The value of `daysAhead` if the address of the page has no parameter `days`. */
 export const DAYS_DEFAULT = 14
 
-/** How many reminders are shown at most for each day, and for each reason why reminders are blocked. */
+/** The maximum number of reminders shown for each day, and for each reason why reminders are blocked. */
 const SHOWN_MAX = 10
-/** How many reminders are shown at most if the page lists those of a single day. */
+/** The maximum number of reminders shown if the page lists those of a single day. */
 const SHOWN_ALONE_MAX = 500
 
 export interface RemindersView {

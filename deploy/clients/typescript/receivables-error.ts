@@ -6,7 +6,8 @@ type Problem = components['schemas']['Problem']
  * The last attempt of a request got an error response. The client's methods `GET` and `POST` throw this error only if
  * the response comes from a proxy. If the response comes from the service, they resolve with the problem as `error`.
  * `listAll` throws this error in both cases.
- * After 500, 502 and 504, a write may have been recorded.
+ * A write may have been recorded nevertheless: by the last attempt after 500, 502 or 504, or by an earlier attempt that
+ * got such a status or no response.
  */
 export class ReceivablesError extends Error {
   override readonly name = 'ReceivablesError'
