@@ -14,7 +14,7 @@ const ROWS_MAX = 1000
 export interface CopyOptions {
   readonly from: Database
   readonly to: Database
-  /** Which of the two databases is SQLite, from which the list of tables is read. */
+  /** Which of the two databases is SQLite. The list of tables is read from it. */
   readonly sqlite: 'from' | 'to'
   readonly progress: {
     begin(label: string, total: number): void

@@ -1,6 +1,6 @@
 /**
- * Pauses, resumes, archives and restores debtors. Each function locks the debtor, so that no send check of a message to
- * the debtor runs at the same time. Pausing and archiving cancel waiting messages.
+ * Pauses, resumes, archives and restores debtors. Each function locks the debtor, so that no worker checks at the same
+ * time whether a message to the debtor may be sent. Pausing and archiving cancel waiting messages.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'

@@ -3,7 +3,7 @@
  * `debtor_standings` contains only the debtors that owe money.
  *
  * Some conditions contain literals instead of parameters, so that the database uses a partial index (see
- * `INVOICE_IS_OPEN`).
+ * `INVOICE_IS_OPEN` in `balances.ts`).
  */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'

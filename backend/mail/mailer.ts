@@ -29,7 +29,9 @@ export interface MailerOptions {
   readonly directory: string
   /** Whether to request reports of successful delivery, which arrive as inbound mail. */
   readonly wantsSuccessReports: boolean
-  /** The maximum time from `startBefore` to the server's final reply. The default is `HAND_OVER_MS_MAX`. */
+  /**
+   * The maximum time from the `startBefore` of `send` to the server's final reply. The default is `HAND_OVER_MS_MAX`.
+   */
   readonly replyMsMax?: number
   /** Called with the result of each `send`, even if nothing was handed over. */
   readonly onHandOver?: (result: HandOverResult) => void

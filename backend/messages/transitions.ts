@@ -7,7 +7,10 @@ import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 
-/** Final statuses without a known delivery. */
+/**
+ * Final statuses of messages that were not sent, or that bounced. `failed` is final too, but means that it is unknown
+ * whether the message arrived.
+ */
 const ENDED_WITHOUT_DELIVERY: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
 /**

@@ -2,7 +2,7 @@ import type { PaymentRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
 import type { ShownAllocation } from './payment-list.ts'
 
-/** The JSON of a payment in the API and in events. */
+/** The JSON of a payment in the API, in events, in Settings and in the CLI. */
 export function representPayment(row: PaymentRow, allocations: readonly ShownAllocation[]) {
   return {
     object: 'payment',

@@ -30,7 +30,7 @@ export interface WebhooksOptions extends SenderOptions {
   readonly isOnlyBackend: boolean
   readonly clock: () => Date
   readonly log: Logger
-  /** Called after each attempt of the worker, for metrics; not called for test events. */
+  /** Called after each attempt of the worker, for metrics. `sendTestEvent` does not call it. */
   readonly onAttempt: (attempt: Outcome) => void
 }
 

@@ -18,6 +18,7 @@ interface PendingBody {
   settle(result: Body | Error): void
 }
 
+/** Receives the bodies of the requests of one connection, one after another. */
 export class BodyReceiver {
   /** The minimum average rate in bytes per second. */
   readonly #rateMin: number
@@ -81,8 +82,8 @@ export class BodyReceiver {
   }
 
   /**
-   * Returns the bytes after the body: all bytes if no body is being received, none if the body is too large, and
-   * undefined if the body has not ended yet or was rejected.
+   * Returns the bytes after the body: all bytes if no body is being received, and an empty buffer if the body is too
+   * large. Returns undefined if the body has not ended yet or was rejected.
    */
   read(bytes: Buffer): Buffer | undefined {
     const pending = this.#pending

@@ -25,8 +25,8 @@ import { ResponseWriter } from './response-writer.ts'
  */
 const HEAD_TIMEOUT_MS = 10_000
 /**
- * A closing connection reads and drops bytes for this long. If it were closed immediately, a client that is still
- * sending would see a reset instead of the response.
+ * A closing connection reads and drops bytes for at most this long. If it were closed immediately, a client that is
+ * still sending would see a reset instead of the response.
  */
 const LINGER_MS = 2_000
 /**

@@ -23,7 +23,7 @@ import type { Backends } from '../upstream/backends.ts'
  * Settings shows are therefore up to a minute out of date.
  */
 const REPORT_INTERVAL_MS = 3_000
-/** The maximum number of entries of each kind that wait to be reported. Further entries are dropped. */
+/** The maximum size of `missingInUsage`, and of `errors`. Calls that need a further entry are not reported. */
 const PENDING_MAX = 100_000
 /**
  * While the gateway drains, reports are sent for at most this long, which suffices for the entries of twenty thousand

@@ -1,6 +1,6 @@
 /**
  * A rate limiter for installations without Redis. It counts only the calls of this process, so the limit is exact only
- * with one gateway that has one worker.
+ * with one gateway that has one worker. It always reports itself as exact, because it does not know of other gateways.
  */
 import { type Allowance, type RateLimiter, WINDOW_MS } from './limiter.ts'
 import { createSteadyClock } from './steady-clock.ts'

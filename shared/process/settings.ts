@@ -1,8 +1,9 @@
 /**
  * Settings are read from the environment at the start and passed down as values. A secret can also be read from the
- * file that the variable `NAME_FILE` names; SIGHUP reads this file again. All faults are reported together. A variable
- * that begins with the prefix of this process, such as `GATEWAY_`, but is neither a setting of this process nor of
- * another one (`foreign`), is a fault too: a mistyped name would otherwise have no effect.
+ * file that the variable `NAME_FILE` names. On SIGHUP, the process reads this file again, but applies only some
+ * settings (`reloadable` in `lifecycle.ts`). All faults are reported together. A variable that begins with the prefix
+ * of this process, such as `GATEWAY_`, but is neither a setting of this process nor of another one (`foreign`), is a
+ * fault too: a mistyped name would otherwise have no effect.
  */
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'

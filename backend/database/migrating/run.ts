@@ -25,7 +25,7 @@ import type { MigrationTarget } from './target.ts'
 
 export type Migrations = Readonly<Record<string, Migration>>
 
-/** The approximate time for which a batch locks its rows. A payment that needs one of them waits. */
+/** The approximate duration of a batch. A payment that needs one of its rows waits; on SQLite, every write waits. */
 const BATCH_MS = 50
 /** In smaller batches, the commit takes most of the time. */
 const BATCH_ROWS_MIN = 200

@@ -31,8 +31,8 @@ const LOCK_NOTE_MS = 30_000
 
 /**
  * How long a statement in a transaction of the migration may wait for a lock. Other statements on the same table queue
- * behind it meanwhile. The timeout is shorter than PostgreSQL's deadlock_timeout (1 s by default), so that a conflict
- * aborts the migration, and never a payment.
+ * behind it meanwhile. The timeout is shorter than PostgreSQL's deadlock_timeout (1 s by default), so that a deadlock
+ * never aborts a payment: the transaction of the migration fails first, and is retried.
  */
 const LOCK_TIMEOUT_MS = 300
 

@@ -146,7 +146,7 @@ function startupLimits({ lockMsMax, hasTimeLimits, readOnly }: SessionOptions): 
 
 /**
  * Opens a separate session whose statements have no time limits, e.g. for a migration or a snapshot. Throws if the URL
- * leads to a pooler, which would pass a session-level lock to the next client of the session.
+ * leads to PgBouncer: a pooler would pass a session-level lock to the next client of the session.
  */
 export async function openSeparateSession(url: string, name: string): Promise<pg.Client> {
   try {

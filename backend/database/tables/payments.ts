@@ -21,6 +21,7 @@ export interface PaymentRow {
    * idempotency key, and for payments that were recorded before fingerprints were stored.
    */
   request_fingerprint: string | null
+  /** `app`: recorded in Settings. */
   source: 'api' | 'app' | 'import'
   /** JSON object {type, id, label}. */
   recorded_by: string

@@ -228,7 +228,7 @@ function disabledEndpoint(
       url: `${baseUrl}/settings/webhook-endpoints/${id}`,
     },
     closing: [
-      'When the endpoint works again, resume it on that page. There you can also resend the events that failed.',
+      'When the endpoint works again, resume it on that page. There you can also redeliver the events that failed.',
     ],
   }
 }

@@ -12,8 +12,8 @@ const QUOTED_MAX = 200
  * - A request without the field `INITIAL_VALUES`, such as a JSON request, replaces all stored texts: a text that was
  *   not sent becomes empty.
  * - Otherwise, each unit that the form changes gets the texts of the form, and all other units keep their stored texts.
- * - If texts of a unit that the form changes were changed meanwhile, each of these texts is a conflict, unless the
- *   form contains the same text. If there are conflicts, throws `validation_failed` with an error for each.
+ * - In a unit that the form changes, each text that was changed meanwhile is a conflict, unless its new text is also
+ *   that of the form. If there are conflicts, throws `validation_failed` with an error for each.
  *
  * After this error, the form is shown with the entered texts, and `INITIAL_VALUES` contains the texts that are now
  * stored. Sending the form again therefore replaces the stored texts.

@@ -1,4 +1,7 @@
-/** Renders QR codes as SVG within the page, so that no script and no image URL contains the secret in the code. */
+/**
+ * Renders QR codes as SVG within the page. The encoded text may contain a secret, so it is neither in the URL of an
+ * image nor used by a script.
+ */
 import { encode } from 'uqr'
 import { type Html, html } from '../../html/html.ts'
 

@@ -13,7 +13,7 @@ import type { Frame } from './response.ts'
 export interface PageAction {
   /** The last segment of the path to which the form is sent. */
   readonly name: string
-  /** The label of the button that sends the form, and of the button that opens the form if it asks for a reason. */
+  /** The label of the button that sends the form, and of the button that opens the form of an action with a reason. */
   readonly title: string
   /** What the action will do, shown above the reason. */
   readonly hint: string
