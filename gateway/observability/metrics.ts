@@ -281,7 +281,7 @@ export function registerRedisMetrics(metrics: Metrics, rateLimiter: () => RateLi
   )
   metrics.total(
     'receivables_gateway_redis_counters_replaced_total',
-    'Counters of API keys in Redis that had an impossible value and were replaced.',
+    'Counters of API keys in Redis that had another type or an impossible value, and were replaced.',
     () => rateLimiter().counts.countersReplaced,
   )
   const durations = metrics.histogram(
