@@ -1,6 +1,6 @@
 /**
  * Defers writes: data about calls (e.g. the last use of a key) is collected in memory and written together every few
- * seconds. A crash loses the data of a few seconds.
+ * seconds. A crash loses the data that is not written yet.
  */
 import type { Logger } from '../../shared/process/log.ts'
 

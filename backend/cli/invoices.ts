@@ -30,20 +30,20 @@ export const invoiceCommands: readonly Command[] = [
   }),
   commandWithReason(
     'void',
-    'Void a draft, or an open invoice without payments and credits. This cannot be undone.',
+    'Void a draft, or an open invoice without payments or credits. This cannot be undone.',
     'is void',
     voidInvoice,
   ),
   commandWithReason(
     'write-off',
-    'Write off an open invoice: reminders for it stop. It can still be paid.',
+    'Write off an open or partially paid invoice: reminders for it stop. It can still be paid.',
     'is written off',
     writeOffInvoice,
   ),
   defineCommand({
     name: 'invoices credit',
     summary:
-      'Credit an amount, at most the amount due, to an open invoice: the customer no longer owes this amount.',
+      'Credit an amount, at most the amount due, to an open or partially paid invoice: the customer no longer owes this amount.',
     arguments: ['ID'],
     options: {
       amount: {

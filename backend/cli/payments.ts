@@ -49,7 +49,7 @@ export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments unallocate',
     summary:
-      'Take an allocation back: the allocated amount is on account again, and the invoice is open or written off again.',
+      'Take an allocation back: the allocated amount is on account again, and due again on the invoice.',
     arguments: ['ID'],
     options: {
       invoice: {
@@ -75,7 +75,7 @@ export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments reverse',
     summary:
-      'Reverse a payment that bounced or was recorded by mistake: the invoices that it paid are open or written off again. Reminders about open invoices continue unless something else blocks them.',
+      'Reverse a payment that bounced or was recorded by mistake: the amounts that it paid are due again on their invoices. Reminders about open invoices continue unless something else blocks them.',
     arguments: ['ID'],
     options: { reason: REASON },
     run: ({ ID, reason }, context) =>

@@ -1,7 +1,7 @@
 /**
  * A statement violated a constraint of the schema. If the caller catches the error, the transaction continues as if the
- * statement had not run. This does not apply to prepared statements (prepared.ts) on PostgreSQL: their violations abort
- * the transaction. Domain code converts the violations that it expects into a `Problem`.
+ * statement had not run. This does not apply to prepared writes (prepared.ts): a violation by one of them makes the
+ * whole transaction fail. Domain code converts the violations that it expects into a `Problem`.
  */
 export class ConstraintViolation extends Error {
   readonly kind: 'unique' | 'foreign_key' | 'check'

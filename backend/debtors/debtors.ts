@@ -176,8 +176,9 @@ export async function findDebtorIdByExternalId(
 }
 
 /**
- * Marks the debtor as updated, because its balances change, and sets `plan_at`, so that a worker plans its reminders
- * again. The update also locks the debtor until the transaction ends. Does nothing if there is no such debtor.
+ * Marks the debtor as updated, because its balances change, and sets `plan_at`, so that a worker plans the debtor's
+ * reminders again. The update also locks the debtor until the transaction ends. Does nothing if there is no such
+ * debtor.
  */
 export async function markDebtorUpdated(
   tx: Transaction,

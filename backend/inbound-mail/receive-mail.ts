@@ -176,9 +176,9 @@ async function markDelivered(tx: Transaction, message: MessageRow, now: Date): P
 }
 
 /**
- * Marks the message as sent if it waits for a retry because the outcome of its hand-over is unknown: the report proves
- * that the mail server had accepted the message. After a soft bounce, the message must be sent again, so it is not
- * marked.
+ * Called for a report that proves that the mail server had accepted the message. Marks the message as sent if it waits
+ * for a retry because the outcome of its hand-over was unknown. After a soft bounce, the message must be sent again, so
+ * it is not marked.
  */
 async function markSentIfOutcomeUnknown(
   tx: Transaction,

@@ -75,8 +75,8 @@ export interface RecordedPayment {
 }
 
 /**
- * Records a payment with all its effects. Throws `invoice_not_found`, `debtor_not_found`,
- * `allocation_exceeds_payment`, `duplicate_external_id`, and the problems of `allocate`.
+ * Records a payment with all its effects. Throws `invoice_not_found`, `debtor_not_found`, `duplicate_external_id`, and
+ * the problems of `checkAllocations` and `allocate`.
  */
 export async function recordPayment(
   tx: Transaction,

@@ -47,7 +47,7 @@ export interface PreviewedMessage {
    */
   readonly refusal: Refusal | null
   /** The stored message; null if the message is not planned yet. */
-  readonly stored: { readonly id: string; readonly status: MessageStatus } | null
+  readonly storedMessage: { readonly id: string; readonly status: MessageStatus } | null
 }
 
 /** How many debtors are read at a time, which limits the memory. */
@@ -278,7 +278,7 @@ function describePlanned(
     }),
     requiresApproval: needsApproval(stage),
     refusal,
-    stored: null,
+    storedMessage: null,
   }
 }
 
@@ -305,7 +305,7 @@ function describeWaiting(
     invoices,
     requiresApproval: needsApproval(stage),
     refusal,
-    stored: { id: row.id, status: row.status },
+    storedMessage: { id: row.id, status: row.status },
   }
 }
 

@@ -2,7 +2,12 @@ import { maskRecipient } from '../messages/shown-text.ts'
 import type { PreviewedMessage } from './preview.ts'
 
 /** The JSON of a previewed message. */
-export function representPreviewed({ recipient, invoices, stored, ...message }: PreviewedMessage) {
+export function representPreviewed({
+  recipient,
+  invoices,
+  storedMessage,
+  ...message
+}: PreviewedMessage) {
   return {
     at: message.at,
     debtor_id: message.debtorId,
@@ -18,6 +23,6 @@ export function representPreviewed({ recipient, invoices, stored, ...message }: 
     })),
     requires_approval: message.requiresApproval,
     refusal: message.refusal,
-    message: stored,
+    message: storedMessage,
   }
 }

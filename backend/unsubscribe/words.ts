@@ -11,7 +11,7 @@ export interface UnsubscribeWords {
   readonly resumeLabel: string
   readonly resumedTitle: string
   explainResumed(creditor: string, address: string): string
-  /** The title of the page for an incomplete link. */
+  /** The title of the page for a link that is incomplete or otherwise invalid. */
   readonly brokenLinkTitle: string
   readonly explainBrokenLink: string
 }

@@ -1,7 +1,7 @@
 /**
  * Keeps three counts for each key: calls by hour and class of status (2xx to 5xx), calls by hour and operation, and
- * errors by day and code. A crash loses the counts of a few seconds. This is acceptable: the counts are only shown in
- * charts and tables, and limit no calls.
+ * errors by day and code. A crash loses the counts that are not written yet. This is acceptable: the counts are only
+ * shown in charts and tables, and limit no calls.
  */
 
 import type { ProblemCode } from '../../shared/contract/problem.ts'

@@ -3,8 +3,9 @@
  * together: one script call counts the calls of up to `countersPerScriptCallMax` keys. Each call gets its own exact
  * count.
  *
- * While a circuit breaker is open, `onOutage` decides: with `local`, calls are counted in this process, starting from
- * the last known counts; with `deny`, they are rejected.
+ * Each Redis server that stores counters (a partition) has a circuit breaker. While it is open, `onOutage` decides
+ * about the calls of the partition's keys: with `local`, the calls are counted in this process, starting from the last
+ * known counts; with `deny`, they are rejected.
  */
 import { temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { type CollapsingLog, createCollapsingLog } from '../../shared/process/collapsing-log.ts'

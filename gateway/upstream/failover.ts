@@ -1,10 +1,11 @@
 import type { Backend, Backends } from './backends.ts'
 
 /**
- * Resolves with the result of the first successful attempt. If a backend is unreachable, or `send` rejects with
- * `MovedToOtherBackend`, the request is sent to another backend. After any other failure, the request is retried at
- * most once, on another backend if there is one, and only if `mayRetry` allows it. Rejects with the error of the last
- * attempt, or with `Problem` 503 if no backend is known.
+ * Resolves with the result of the first successful attempt. If a backend is unreachable, the request is sent to another
+ * backend, until there is no further one. If `send` rejects with `MovedToOtherBackend`, the request is sent to another
+ * backend, or to the same one if there is no other. After any other failure, the request is retried at most once, on
+ * another backend if there is one, and only if `mayRetry` allows it. Rejects with the error of the last attempt, or
+ * with `Problem` 503 if no backend is known.
  */
 export async function sendWithFailover<B extends Backend, T>(
   backends: Pick<Backends, 'size' | 'markUnreachable'> & {

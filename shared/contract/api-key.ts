@@ -1,5 +1,5 @@
 /**
- * The format of an API key:
+ * The format of an API key, shown here with spaces between its parts:
  *
  *     rcv_ 7Qd4xK2m _ ‹43 base62 characters: 256 random bits› ‹6 base62 characters: CRC-32›
  *     └─ prefix ──┘

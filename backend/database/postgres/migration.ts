@@ -43,8 +43,8 @@ const LOCK_TIMEOUT_MS = 300
 const RETRY_PAUSE_MS_MAX = 5000
 
 /**
- * Applies the pending migrations, and returns their names. If `options.mayMigrate` is false, throws if a migration is
- * pending. `name` is the `application_name` of the connection.
+ * Applies the pending migrations, and returns their names. If migrations are pending but `options.mayMigrate` is false,
+ * applies none and throws. `name` is the `application_name` of the connection.
  */
 export async function migrateServer(
   url: string,

@@ -6,8 +6,8 @@ import { SqliteConnection } from './connection.ts'
 import { kyselyOnConnection } from './kysely.ts'
 
 /**
- * Applies the pending migrations over a separate connection, and returns their names. If `options.mayMigrate` is false,
- * throws if the file lacks a migration.
+ * Applies the pending migrations over a separate connection, and returns their names. If migrations are pending but
+ * `options.mayMigrate` is false, applies none and throws.
  *
  * Another process may record payments meanwhile. While an index is built, or a column with a check is added, payments
  * wait until the whole table is read, which takes a second or two for a million rows.

@@ -63,8 +63,8 @@ export async function runPlanning(
     // begin after this batch.
     if (scope.allDebtors) after = last
     const done = await planBatch(deps, ids, now, scope)
-    // Other transactions, e.g. of another backend, have locked or planned all debtors of the batch. Locked debtors
-    // would be selected again, so the run ends.
+    // If no debtor was planned, other transactions, e.g. of another backend, have locked or planned all debtors of the
+    // batch. Locked debtors would be selected again, so the run ends.
     if (done.debtors === 0 && !scope.allDebtors) break
     planned = {
       debtors: planned.debtors + done.debtors,

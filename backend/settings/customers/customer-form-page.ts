@@ -85,7 +85,7 @@ ${renderFaultSummary(problem)}
   return renderPage(frame, { title: `Change ${row.name}`, section: '/settings/customers', main })
 }
 
-/** Includes the customer's language even if reminders cannot be written in this language. */
+/** The options include the customer's language even if reminders cannot be written in this language. */
 function renderLanguages(value: string): Html {
   const other = LANGUAGES.some((language) => language === value) ? [] : [value].filter(Boolean)
   return html`${renderOption('', 'Unknown: reminders in English', value)}${[...LANGUAGES, ...other].map((tag) => renderOption(tag, languageText(tag), value))}`

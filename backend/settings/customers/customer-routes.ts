@@ -31,9 +31,9 @@ const PATH = '/settings/customers'
 const ADMINS_ONLY = 'Only an Admin can change customers.'
 const FIELDS = [...DETAILS, ...ADDRESS_PARTS] as const
 /**
- * The other actions, such as a pause, concern only reminders, and are allowed while the account is read-only. Reminders
- * that are due are sent as soon as the account is no longer read-only, so a person must be able to stop them before
- * that.
+ * These actions change the customer's record. The other actions, such as a pause, concern only reminders, and are
+ * allowed while the account is read-only. Reminders that are due are sent as soon as the account is no longer
+ * read-only, so a person must be able to stop them before that.
  */
 const REJECTED_IF_READ_ONLY: readonly string[] = ['archive', 'restore']
 

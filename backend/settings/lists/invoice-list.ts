@@ -162,7 +162,7 @@ function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
 interface ListView extends ParsedQuery {
   readonly rows: readonly InvoiceRow[]
   readonly next: string | null
-  /** Whether the search stopped before it found an invoice of the next page, although there may be more matches. */
+  /** Whether the search stopped early, to limit how long it takes. The page may then be incomplete, or empty. */
   readonly isPartial: boolean
   readonly summary: Html
   /** Customer names by id. */

@@ -235,7 +235,7 @@ function renderMessage(
   refusal: PreviewedMessage['refusal'],
 ): Html {
   const { debtorId, debtorName, at, invoices, requiresApproval } = message
-  const isUndecided = message.stored?.status === 'awaiting_approval'
+  const isUndecided = message.storedMessage?.status === 'awaiting_approval'
   const time = timesOfDay(timezone)
   return html`<li class="card"><div><span class="stage ${stageOf(message)}">${STAGE_WORDS[stageOf(message)]}</span>
 <strong><a href="/settings/customers/${debtorId}" translate="no">${debtorName}</a></strong>
@@ -244,10 +244,10 @@ ${refusal === null ? requiresApproval && renderApprovalBadge(message) : html`<sp
 <div class="figure">${sumsOf(invoices).map(([currency, amount]) => html`<span class="sum">${renderMoney(amount, currency)}</span>`)}</div></li>`
 }
 
-function renderApprovalBadge({ stored }: PreviewedMessage): Html {
-  if (stored?.status === 'approved') return html`<span class="badge active">Approved</span>`
-  return stored?.status === 'awaiting_approval'
-    ? html`<a class="badge warning" href="/settings/approvals/${stored.id}">Awaits approval</a>`
+function renderApprovalBadge({ storedMessage }: PreviewedMessage): Html {
+  if (storedMessage?.status === 'approved') return html`<span class="badge active">Approved</span>`
+  return storedMessage?.status === 'awaiting_approval'
+    ? html`<a class="badge warning" href="/settings/approvals/${storedMessage.id}">Awaits approval</a>`
     : html`<span class="badge warning">Will need approval</span>`
 }
 

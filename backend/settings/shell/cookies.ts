@@ -1,6 +1,7 @@
 /**
  * The cookies of Settings. With https their names begin with `__Host-`, so that neither a subdomain nor
- * an unencrypted connection can set them. Without https only a browser on this machine can log in.
+ * an unencrypted connection can set them. Without https, there are cookies, and thus logins, only if the base URL is a
+ * loopback address.
  */
 
 export interface Cookies {
@@ -57,7 +58,10 @@ export interface Cookie {
   readonly clear: string
 }
 
-/** Returns undefined if browsers on other machines would use plain http, over which no password may be sent. */
+/**
+ * Returns undefined if the base URL has plain http and is not a loopback address: a password would then cross the
+ * network unencrypted.
+ */
 export function cookiesFor(baseUrl: string): Cookies | undefined {
   const { protocol } = new URL(baseUrl)
   const isSecure = protocol === 'https:'

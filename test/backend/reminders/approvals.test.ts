@@ -76,7 +76,7 @@ t.test(
         new Date(instant),
         14,
       )
-      return messages.find(({ stored }) => stored?.id === approval.message.id)?.at
+      return messages.find(({ storedMessage }) => storedMessage?.id === approval.message.id)?.at
     }
     t.equal(await previewedAt('2026-11-24T08:30:00.000Z'), '2026-11-24T08:30:00.000Z')
     t.equal(await previewedAt('2026-11-24T20:00:00.000Z'), '2026-11-25T07:00:00.000Z', 'at night')
