@@ -36,7 +36,7 @@ function describeDirectUrl(url: string | undefined, databaseUrl: string): string
   if (url === undefined || !isPostgres(databaseUrl)) return []
   if (!isPostgres(url)) throw new SettingsError(['DATABASE_DIRECT_URL must be postgres://…'])
   return [
-    `Migrations, exports and notifications use ${describeDatabase(url, 'DATABASE_DIRECT_URL')}.`,
+    `Migrations, exports, erasures and notifications use ${describeDatabase(url, 'DATABASE_DIRECT_URL')}.`,
   ]
 }
 

@@ -75,8 +75,9 @@ const env: NodeJS.ProcessEnv = {
   MALLOC_MMAP_THRESHOLD_: '131072',
   ...ports,
   BASE_URL: process.env['BASE_URL'] || `${scheme}://${hostOf('GATEWAY')}:${ports.GATEWAY_PORT}`,
-  // Allows webhooks to this machine, on which somebody who tries the service also runs the receiver. This is safe as
-  // long as the gateway listens only on 127.0.0.1, because only users of this machine can then add endpoints.
+  // Allows webhooks to any address, because people who try the service usually run the receiver on this machine. This
+  // is safe as long as the gateway listens only on 127.0.0.1, because only users of this machine can then add
+  // endpoints.
   WEBHOOK_PRIVATE_TARGETS:
     process.env['WEBHOOK_PRIVATE_TARGETS'] || (process.env['GATEWAY_HOST'] ? 'refuse' : 'allow'),
   // With a line for every call, the address and the key that are printed at the start would scroll away.

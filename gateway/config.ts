@@ -114,7 +114,7 @@ export const GATEWAY_SETTINGS = {
   ),
   REDIS_TLS_KEY: optional(pemFile('A PEM file with the private key of REDIS_TLS_CERT.')),
   RATE_LIMIT_ON_REDIS_OUTAGE: oneOf(
-    'While Redis is unavailable, this gateway counts calls by itself (local) or rejects them with 503 (deny).',
+    'While Redis is unavailable, each worker counts calls by itself (local) or rejects them with 503 (deny).',
     ['local', 'deny'],
     { fallback: 'local' },
   ),

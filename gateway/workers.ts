@@ -26,7 +26,8 @@ const HEARTBEAT_INTERVAL_MS = 1_000
  */
 const SILENT_MS_MAX = 8_000
 /**
- * This is longer than `READ_MS_MAX` in `shared/process/metrics.ts`, for which a worker waits for one of its metrics.
+ * Longer than `READ_MS_MAX` in `shared/process/metrics.ts`, the maximum time that a worker takes to read one of its
+ * metrics.
  */
 const METRICS_TIMEOUT_MS = 3_000
 

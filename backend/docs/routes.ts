@@ -99,8 +99,8 @@ function respond(
 }
 
 /**
- * Rewrites `If-None-Match` so that hapi's strong comparison of tags has the result of the weak one, which RFC 9110,
- * section 13.1.2, requires: removes each `W/`, and replaces `*`, which hapi does not know, with the current tag.
+ * Rewrites `If-None-Match` so that hapi's strong comparison of tags has the same result as the weak comparison that RFC
+ * 9110, section 13.1.2, requires: removes each `W/`, and replaces `*`, which hapi does not know, with the current tag.
  */
 function forStrongComparison(ifNoneMatch: string, version: string): string {
   if (ifNoneMatch.trim() === '*') return `"${version}"`

@@ -11,7 +11,10 @@ import {
 } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 
-/** Larger than the limit of API calls, because usage reports and forms with a CSV file can be larger. */
+/**
+ * Larger than the limit of API calls, because usage reports and forms with a CSV file can be larger. A request with a
+ * longer body gets 413 before its signature is verified.
+ */
 const SIGNED_BODY_BYTES_MAX = 1024 * 1024
 
 export interface GatewayRequestsDeps {

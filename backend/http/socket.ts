@@ -6,8 +6,8 @@ import { connect } from 'node:net'
 const SOCKET_MODE = 0o660
 
 /**
- * Removes the socket of a backend that was killed. Throws if a process listens on it, or if the path is not
- * a socket.
+ * Removes the socket of a backend that was killed. Throws if a process listens on it or may listen on it, or if the
+ * path is not a socket.
  */
 export async function removeStaleSocket(path: string): Promise<void> {
   const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {

@@ -79,7 +79,7 @@ export async function allocatePayment(
  * Takes back an allocation: its whole amount is on account again. The invoice is chased again, unless it is written off
  * or disputed, or a person has decided that it is not chased (see `invoices/holds.ts`). Throws `not_found`,
  * `payment_already_reversed`, `invoice_not_found` if nothing is allocated to the invoice, and `validation_failed` if
- * the reason is missing.
+ * the reason is invalid.
  */
 export async function takeBackAllocation(
   tx: Transaction,

@@ -101,7 +101,10 @@ export async function changeChasingSettings(
   return settings
 }
 
-/** With null, the debtor uses the account's ladder again. Throws `not_found`, `validation_failed`. */
+/**
+ * With null, the debtor uses the account's ladder again. Throws `not_found`, `validation_failed`, and
+ * `debtor_state_conflict` if the debtor was erased.
+ */
 export async function setDebtorLadder(
   tx: Transaction,
   accountId: string,

@@ -1,9 +1,9 @@
 /**
  * The safety rails are the checks that can block a reminder. The message log shows the reason of the first safety rail
  * in `SAFETY_RAILS` that blocks the reminder. The planner applies the safety rails that would block every message to a
- * debtor; the send check applies all safety rails to each message right before it is sent and, if the message needs
- * approval, also when its text is written and when the approval period ends. The send window and the daily cap are
- * not safety rails, because they only postpone a message.
+ * debtor. The send check applies all safety rails to each message right before it is sent. If the message needs
+ * approval, the send check also applies them, except `demo`, when the text is written and when the approval period
+ * ends. The send window and the daily cap are not safety rails, because they only postpone a message.
  */
 import { isReadOnly } from '../accounts/accounts.ts'
 import type {

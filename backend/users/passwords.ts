@@ -41,7 +41,7 @@ export interface Passwords {
   isOutdated(stored: string): boolean
 }
 
-/** Must be called only once in a process, because the result contains the queue. Only tests pass a cost. */
+/** Must be called only once in a process, because each call creates its own queue. Only tests pass a cost. */
 export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords {
   const cost = `m=${memoryKib},t=${passes},p=${PARALLELISM}`
   /** A hash that no password matches. */

@@ -41,7 +41,9 @@ export interface AttemptResult {
   readonly succeeded: boolean
   /** Null if there was no response. */
   readonly statusCode: number | null
-  /** Null if a response with any status arrived. Of a longer body, only the first 64 KiB must have arrived. */
+  /**
+   * Null if a response with any status arrived, with its whole body or at least `RESPONSE_BYTES_MAX` bytes of the body.
+   */
   readonly error: AttemptError | null
   readonly responseHeaders: Readonly<Record<string, string>> | null
   /** The first 1 KiB of the body; null if there was no response. */

@@ -62,8 +62,8 @@ export interface Backends {
    * - If no connection can be opened, the next backend is tried, until all were tried.
    * - If an attempt fails before the deadline of the request, the request is sent once more if there is another
    *   backend.
-   * - If the first backend fails a readiness probe while another backend is ready, the request is sent to another
-   *   backend.
+   * - If the first backend does not respond to a readiness probe, and another backend is in good condition (see
+   *   `penaltyOf` in `backend-set.ts`), the request is sent to another backend.
    * - If the first backend has not responded to the request for 2 seconds, and then responds to a readiness probe, the
    *   connection of the request is probably dead. The request is sent again, to another backend if there is one.
    */

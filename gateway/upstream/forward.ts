@@ -1,7 +1,8 @@
 /**
- * Forwards an authorized call to a backend. After a failure, the call is retried once if it cannot take effect twice
- * and the retry budget allows it. A call that was aborted or has exceeded a limit, such as its deadline, is not
- * retried. If the call fails, its problem says whether a backend may have processed the call.
+ * Forwards an authorized call to a backend. If an attempt fails before the response has begun, the call is retried
+ * once, provided that it cannot take effect twice and the retry budget allows it. A call that was aborted or has
+ * exceeded a limit, such as its deadline, is not retried. If the call fails, its problem says whether a backend may
+ * have processed the call.
  */
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
@@ -33,7 +34,8 @@ const RETRY_BUDGET_MAX = 10
 export interface Forwarder {
   /**
    * See `Admission.admit`. Throws `Problem` 503 if no backend is known. `release` must be called once for each admitted
-   * call: when `forward` was called (before the response arrives), or when the call was rejected.
+   * call: as soon as `forward` has been called (without waiting for the response), or as soon as the call is rejected
+   * or waits for another look-up of its key.
    */
   admit(keyId: string, abort: Abort): Promise<void> | Problem | undefined
   release(): void

@@ -1,7 +1,6 @@
 /**
  * Statements that are sent together: in one write to the socket, and with one Sync of the protocol at the end. The
- * server runs them in order and sends all of its responses at the Sync. If a statement fails, the server skips the
- * statements after it.
+ * server runs them in order. If a statement fails, the server skips the statements after it.
  *
  * A statement that is sent alone costs the driver and the server a system call, and the driver a timer and some
  * promises. This takes longer than most of our statements themselves.

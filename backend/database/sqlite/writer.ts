@@ -57,7 +57,8 @@ export class Writer {
 
   /** `hasOneJob`: whether only one job will run before the commit. */
   async begin({ hasOneJob }: { readonly hasOneJob: boolean }): Promise<void> {
-    // These views make one statement of the deferred writes of a job. They cannot be created during a transaction.
+    // With these views, the deferred writes of a job run as one statement. A rollback would remove a view that was
+    // created in the transaction.
     await this.#batches.createMissingViews()
     await this.#connection.exec('begin immediate')
     // A savepoint is not free: SQLite keeps a copy of the changed pages. A single job needs none, because its failure

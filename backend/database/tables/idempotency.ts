@@ -11,7 +11,7 @@ export interface IdempotencyRow {
   fingerprint: string
   /** The id of the record that the request created or changed. */
   resource_id: string
-  /** The response body, byte for byte. */
+  /** The response body, byte for byte. If a debtor is erased, its personal data is removed from the body. */
   body: string
   created_at: string
 }

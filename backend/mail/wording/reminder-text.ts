@@ -131,8 +131,8 @@ export function composeReminder({
 }
 
 /**
- * Returns the variables of the wording that depend on the invoices. `due_date` and `overdue` are about the invoice that
- * was due first.
+ * Returns the variables of the wording that depend on the invoices. `due_date` and `overdue` concern the invoice with
+ * the earliest due date.
  */
 function invoiceVariablesOf(
   invoices: readonly ReminderInvoice[],

@@ -117,6 +117,7 @@ export function moneyActionPages<Loaded extends PreviewContext, Input, Done>(
         rejectIfReadOnly(request.session)
         const loaded = await action.load(database.read, request)
         const input = action.parse(loaded, request.fields)
+        // `previewEffects` rolls back everything that `perform` writes.
         const effects = await previewEffects(database, loaded, (tx) =>
           action.perform(tx, request, loaded, input),
         )

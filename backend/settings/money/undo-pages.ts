@@ -251,7 +251,8 @@ async function renderQuestion(
     today: todayIn(timezone, now),
     now,
   }
-  // The reason is not known yet, and the effects do not depend on it.
+  // `previewEffects` rolls back everything that `perform` writes. The reason is not known yet, and the effects do not
+  // depend on it.
   const effects = await previewEffects(database, context, (tx) =>
     action.perform(tx, request, 'preview'),
   )

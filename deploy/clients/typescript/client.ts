@@ -13,10 +13,13 @@ export interface ReceivablesOptions extends RetryOptions {
 /**
  * `GET` and `POST` are those of openapi-fetch: they resolve with `data`, or with the problem (the JSON of an error
  * response of the service) as `error`. They throw a `ReceivablesError` if a proxy rejected the last attempt, and
- * another error if the request is aborted or its outcome is unknown.
+ * another error if the request is aborted or the last attempt got no complete response of the service.
  */
 export interface ReceivablesClient extends Pick<Client<paths>, 'GET' | 'POST'> {
-  /** Reads every page of a list. Throws a `ReceivablesError` if the service or a proxy rejects a request. */
+  /**
+   * Reads every page of a list. Throws a `ReceivablesError` if the service or a proxy rejects a request, and another
+   * error if the last attempt of a request got no complete response of the service.
+   */
   readonly listAll: ListReader
 }
 
