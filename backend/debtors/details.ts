@@ -83,8 +83,8 @@ export async function editDebtor(
 }
 
 /**
- * If the old e-mail address is suppressed, a new address does not change the contactability, until an Admin or an
- * operator confirms that the new address works (`clearSuppression`).
+ * If the old e-mail address is suppressed, e.g. because mail to it bounced, a new address does not change the
+ * contactability. Later, an Admin or an operator can confirm that the new address works (`clearSuppression`).
  */
 async function contactabilityAfter(
   tx: Transaction,

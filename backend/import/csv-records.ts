@@ -53,8 +53,8 @@ export function readHeaders(bytes: Uint8Array): readonly string[] {
     const { separatorLine, options } = readSeparator(file)
     const start = separatorLine.length
     // Without this limit, a file that contains only blank rows would block the process for half a second.
-    const records = file.slice(start, start + HEAD_LENGTH_MAX)
-    const [head = []]: string[][] = parseSync(records, { ...options, to: 1 })
+    const beginning = file.slice(start, start + HEAD_LENGTH_MAX)
+    const [head = []]: string[][] = parseSync(beginning, { ...options, to: 1 })
     checkColumns(head)
     return head.map((cell) => cell.trim())
   } catch (error) {

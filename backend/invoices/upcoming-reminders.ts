@@ -16,7 +16,7 @@ interface UpcomingReminder {
 
 interface UpcomingReminders {
   readonly reminders: readonly UpcomingReminder[]
-  /** Whether there are more than `max` reminders, of which only the earliest are returned. */
+  /** Whether there are more reminders than `max`. If there are, only the earliest are returned. */
   readonly isTruncated: boolean
 }
 

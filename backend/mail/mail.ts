@@ -68,6 +68,6 @@ export interface Mailer {
 /**
  * The longest time from `startBefore` to the end of a hand-over. A worker's lease on a mail must end later, or another
  * worker would send the mail too. RFC 5321 allows the server ten minutes for its final reply, but servers rarely need
- * more than one. If a server needs longer, the mail may be sent twice.
+ * more than one minute. If a server needs longer, the mail may be sent twice.
  */
 export const HAND_OVER_MS_MAX = 60_000

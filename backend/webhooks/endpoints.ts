@@ -111,7 +111,7 @@ export async function updateEndpoint(
 }
 
 /**
- * Pauses an endpoint. Events that are recorded meanwhile wait until the endpoint is resumed. Throws `Problem`
+ * Pauses an endpoint. Its deliveries, including retries, wait until the endpoint is resumed. Throws `Problem`
  * `webhook_endpoint_disabled` for a disabled endpoint.
  */
 export async function pauseEndpoint(
@@ -144,7 +144,7 @@ export async function resumeEndpoint(
 
 /**
  * Creates a new secret. For a day, deliveries are signed with both secrets. Throws `Problem`
- * `webhook_secret_overlap` while deliveries are still signed with the secret before the current one.
+ * `webhook_secret_overlap` if deliveries are already signed with two secrets.
  */
 export async function rotateSecret(
   tx: Transaction,
@@ -184,7 +184,7 @@ export async function expireOldSecret(
   return updateRow(tx, row, { old_secret: null, old_secret_expires_at: null }, actionContext)
 }
 
-/** Deletes an endpoint. No more events are sent to it, and its pending deliveries fail. */
+/** Deletes an endpoint. Its pending deliveries fail. Attempts in progress continue, but no others begin. */
 export async function deleteEndpoint(
   tx: Transaction,
   row: WebhookEndpointRow,

@@ -76,8 +76,8 @@ export function shownStatus({ status }: WebhookDeliveryRow) {
 }
 
 /**
- * `withBodies` is true for Admins only. Other users see no event, because it contains debtors' data, and neither the
- * headers nor the body of a response, because these may reveal internals of the receiver.
+ * `withBodies` is true for Admins only. Other users do not see the event, because it contains debtors' data. Nor do
+ * they see the headers and the body of a response, because these may reveal internals of the receiver.
  */
 export function representDeliveryDetail(
   { delivery, attempts, body }: DeliveryDetail,

@@ -1,7 +1,8 @@
 /**
  * `npm run clients`: creates the package of the TypeScript client in `clients/typescript` and packs it.
  * openapi-typescript generates the types. It needs the JavaScript API of TypeScript 5, and this project uses TypeScript
- * 7, which has no such API. Both are therefore installed in a separate folder, `clients/generator`.
+ * 7, which has no such API. openapi-typescript and TypeScript 5 are therefore installed in a separate folder,
+ * `clients/generator`.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'

@@ -41,8 +41,8 @@ export class Clients {
   }
 
   /**
-   * Deletes the client if it is unused. If `of` has created another `Client` for its network in the meantime, that one
-   * is not deleted.
+   * Deletes the client if it is unused. If `of` has created a new `Client` for the same network in the meantime, the
+   * new one is not deleted.
    */
   deleteIfUnused(client: Client): void {
     const isCurrent = this.#byNetwork.get(client.network) === client

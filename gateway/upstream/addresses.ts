@@ -148,9 +148,9 @@ function fixedAddress(url: string): BackendAddress {
 }
 
 /**
- * Returns the addresses in a stable order. If a name has IPv4 and IPv6 addresses, returns only the IPv4 addresses, or
- * only the IPv6 addresses if no IPv4 address accepts connections but an IPv6 address does. Most backends have an
- * address of each family, and would otherwise be counted twice.
+ * Returns the addresses in a stable order. If a name has IPv4 and IPv6 addresses, returns only those of one family:
+ * IPv6 if no IPv4 address accepts connections but an IPv6 address does, otherwise IPv4. Most backends have an address
+ * of each family, and would otherwise be counted twice.
  */
 async function addressesOf(
   origin: string,

@@ -36,8 +36,8 @@ export function parseServers(
   const suffix = withQuery(completeEncoding(path), parameters)
   const [first = '', ...others] = hosts.split(',').map((host) => login + host.trim() + suffix)
   const servers = [first, ...others] as const
-  // If the password contains a `/`, `?` or `#` that is not encoded, its rest, with the `@`, is read as the database or
-  // a parameter.
+  // If the password contains a `/`, `?` or `#` that is not encoded, the text after this character, with the `@`, is
+  // read as the database or a parameter.
   const afterHosts = [path, ...parameters.keys()]
   const hasLostLogin = user === '' && afterHosts.some((part) => part.includes('@'))
   const isValid = (server: string) => isUtf8(server) && parseServer(server) !== null

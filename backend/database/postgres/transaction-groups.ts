@@ -66,7 +66,7 @@ interface Account {
   readonly debtors: Map<string, number>
   /** The number of groups that run, or that wait for a connection. */
   groups: number
-  /** Whether a group waits for a connection. When it gets one, it takes the jobs that wait then. */
+  /** Whether a group waits for a connection. When it gets the connection, it takes the jobs that wait at that time. */
   isConnecting: boolean
 }
 

@@ -218,8 +218,8 @@ function sentValues(fields: Fields, stored: ScheduleValues): ScheduleValues {
 }
 
 /**
- * Returns the problem with errors that point to the form's one field for all holidays and name the line, instead of
- * pointing to elements of a list.
+ * The errors of holidays point to elements of a list, but the form has one field for all holidays. Returns the problem
+ * with errors that point to this field and name the line.
  */
 function withHolidayLines(problem: Problem, fields: Fields): Problem {
   const elementErrors = problem.members['errors']

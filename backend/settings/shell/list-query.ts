@@ -47,7 +47,7 @@ export function dateOf({ value }: ListQuery, name: string): string | undefined {
 /** Parses a range of amounts, `amount_min` to `amount_max`. Throws `Problem` 400. */
 export function amountRangeOf({ value }: ListQuery): AmountRange {
   const decimalOf = (name: string) => {
-    // As in amount fields, one or two digits after the last comma are decimals, as in `1234,50`.
+    // As in amount fields, one or two digits after the last comma are decimals, e.g. in `1234,50`.
     const given = value(name)
       ?.trim()
       .replace(/,(?=\d{1,2}$)/, '.')
