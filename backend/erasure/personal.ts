@@ -63,7 +63,7 @@ function rewrite(text: string, change: (members: JsonObject) => JsonObject): str
 
 /**
  * A debtor with `erased_at` is returned unchanged. Its JSON was written after the erasure, so it contains no personal
- * data, and the reason `erased` of its pause must stay. Objects of other types have no `erased_at`.
+ * data, and its `chasing.reason`, which is `erased`, must stay. Objects of other types have no `erased_at`.
  */
 function scrub(kind: string, object: JsonObject): JsonObject {
   if (typeof object['erased_at'] === 'string') return object

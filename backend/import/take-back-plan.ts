@@ -216,7 +216,10 @@ function readAllocations(reader: Reader, invoiceIds: readonly string[]) {
   )
 }
 
-/** Statuses of messages that the customer may have received or has sent, or that a person has approved. */
+/**
+ * Statuses of messages that the customer may have received or has sent, or that a person has approved. A message whose
+ * hand-over is retried (`queued`) counts as unsent, even if it was approved or may have arrived.
+ */
 const IRREVERSIBLE: readonly MessageStatus[] = [
   ...(['approved', 'sending', 'sent', 'delivered', 'bounced', 'failed', 'received'] as const),
 ]

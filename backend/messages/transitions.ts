@@ -1,5 +1,5 @@
 /**
- * Logs the statuses of messages (the log is append-only), and frees the stages of messages that end without a delivery.
+ * Logs the statuses of messages, and frees the stages of messages that end without a delivery.
  * In each chasing cycle of an invoice, a stage such as `firm` can be used by one message only (see `TakenStageRow`). If
  * the outcome of an attempt to hand a message over is unknown, the message may have arrived, so it keeps its stages.
  */

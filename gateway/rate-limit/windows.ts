@@ -17,7 +17,7 @@ export interface Window {
   readonly keyId: string
   /** As far as this process knows, the number of calls that all gateways have counted. Includes `unreported`. */
   used: number
-  /** The limit when a call was last counted. */
+  /** The limit that applied to the last call. */
   limit: number
   /** In milliseconds, by the clock `now` of `createLocalWindows`. */
   endsAt: number
