@@ -45,8 +45,8 @@ export function formatIban(accountNumber: string): string | undefined {
 }
 
 /**
- * Returns the digest of the payment details that the text of a reminder shows; null if `shown` is empty. With the
- * digest, a reminder with outdated details is recognized.
+ * Returns the digest of the payment details that the text of a reminder shows; null if `shown` is empty. The digest is
+ * stored with the reminder. If it differs from the digest of the current details, the text is outdated.
  */
 export function paymentDetailsDigest(shown: readonly PaymentDetails[]): string | null {
   if (shown.length === 0) return null

@@ -3,9 +3,9 @@ import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 
 /**
- * The usual maximum pause of workers that announcements wake, or that sleep until the next row is due: some
- * announcements are missed. On SQLite, an announcement reaches only its own process, and any announcement is lost if
- * its process is killed right after the commit.
+ * The usual maximum pause of workers that announcements wake, or that sleep until the next row is due. Work whose
+ * announcement was missed waits no longer than this. On SQLite, an announcement reaches only the process that makes it;
+ * on both databases, it is lost if this process is killed right after the commit.
  */
 export const POLL_MS = 5000
 
@@ -25,7 +25,7 @@ export interface WorkerDeps {
 export interface WorkerOptions {
   /** The subject of log messages, e.g. `retention` in "retention failed". */
   readonly name: string
-  /** The pause from the end of a round to the start of the next. */
+  /** The pause after a round that resolves with undefined. */
   readonly everyMs: number
   /** The pause after a failed round; `everyMs` if absent. */
   readonly afterErrorMs?: number

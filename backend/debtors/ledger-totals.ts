@@ -27,6 +27,7 @@ const CHANGES_MAX = 5000
  * a tenth of the CPU time of recording a payment. Notifying the worker of each change would cost more than polling.
  */
 const EVERY_MS = 5000
+
 /**
  * The key of the advisory lock that prevents two transactions from recomputing the same debtor at the same time. On
  * SQLite, transactions run one after the other, and need no lock.
@@ -81,7 +82,10 @@ async function logDebtorsWithUnfoldedTerms(database: Database): Promise<void> {
   )
 }
 
-/** Selects a row for each unfolded term. The order makes PostgreSQL use the index that contains only these terms. */
+/**
+ * Selects a row for each search term that only older versions store, up to `CHANGES_MAX` rows. The order makes
+ * PostgreSQL use the index that contains only these terms.
+ */
 export function selectDebtorsWithUnfoldedTerms(reader: Reader) {
   return reader
     .selectFrom('debtor_terms')

@@ -118,7 +118,7 @@ export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
     event_type: head.type,
     status: 'pending',
     attempts: 0,
-    // The position in the schedule of retries, which starts again if the delivery is repeated by hand.
+    // The position in the retry schedule, which starts again when the delivery is redelivered.
     step: 0,
     run_at: now.toISOString(),
     lease: null,

@@ -134,8 +134,9 @@ function recordsOf({ invoiceId, paymentId, customerId }: TakeBackStep): Imported
 }
 
 /**
- * Returns a unique number that replaces the number of a voided invoice. The new number ends with a part of the import's
- * id. A number that has to be shortened ends with the invoice's id, because two shortened numbers may be equal.
+ * Returns a unique number that replaces the number of a voided invoice: the old number, followed by a part of the
+ * import's id. If this is too long, the old number is shortened and followed by the invoice's id, because two shortened
+ * numbers may be equal.
  */
 function replacementNumber({ id, number }: InvoiceRow, importId: string): string {
   const suffix = ` (taken back ${importId.slice(-6)})`

@@ -226,7 +226,7 @@ function rejectDisabled({ status, deleted_at }: EndpointState): void {
   throw new Problem(
     'webhook_endpoint_disabled',
     deleted_at === null
-      ? 'The endpoint is disabled, so nothing is sent to it. Resume the endpoint first.'
+      ? 'The endpoint is disabled, so only test events are sent to it. Resume the endpoint first.'
       : 'The endpoint was deleted, so its deliveries cannot be sent again.',
   )
 }

@@ -32,8 +32,8 @@ export interface Outcome {
 }
 
 /**
- * Returns the number of recorded attempts. The others were not recorded, because their workers no longer had the
- * leases. `random` returns numbers from 0 to 1, for the jitter of the retry schedule.
+ * Returns the number of recorded attempts. An attempt is not recorded if its worker no longer has the lease of the
+ * delivery. `random` returns numbers from 0 to 1, for the jitter of the retry schedule.
  */
 export async function recordOutcomes(
   tx: Transaction,

@@ -34,16 +34,16 @@ const HOLD_MS = 5 * SECOND_MS
 const OVERLOADED = [429, 502, 503, 504]
 
 /**
- * Returns the time of the next attempt after `attempts` failed attempts, which are counted from the latest redelivery
- * if there was one; undefined after the last attempt. `random` is a number from 0 to 1.
+ * Returns the time of the next attempt; undefined if the failed attempt was the last. `step` is the position of the
+ * failed attempt in the schedule, from 1 (see `WebhookDeliveryRow`). `random` is a number from 0 to 1.
  */
 export function nextAttemptAt(
-  attempts: number,
+  step: number,
   result: AttemptResult,
   now: Date,
   random: number,
 ): Date | undefined {
-  const delay = DELAYS_MS[attempts - 1]
+  const delay = DELAYS_MS[step - 1]
   if (delay === undefined) return undefined
   const jittered = delay * (1 - JITTER + 2 * JITTER * random)
   return new Date(now.getTime() + Math.max(jittered, retryAfterMs(result, now) ?? 0))

@@ -12,8 +12,9 @@ import type { BackendConnection, BackendRequest, ResponseHandler } from './conne
 /** Responses to GET up to this size are buffered completely, so that an incomplete response can become a 502. */
 const BUFFERED_BYTES_MAX = 256 * 1024
 /**
- * Responses to writes are at most a little larger than the largest body of a request. They are always buffered, so that
- * the client learns the outcome of its write even while slow clients occupy all streams.
+ * Responses to writes up to this size are buffered, so that the client learns the outcome of its write even while slow
+ * clients occupy all streams. No backend sends a larger one: responses to writes are at most a little larger than the
+ * largest body of a request.
  */
 const WRITE_BUFFERED_BYTES_MAX = 1024 * 1024
 /** How many bytes a stream buffers for a slow client before it pauses the backend's connection (backpressure). */

@@ -350,7 +350,8 @@ class PostgresDatabase implements OpenDatabase {
       const results = outcomes.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
       if (results.length === works.length && connection.fatalError === undefined) {
         const attempt = await this.#commit(connection, results).catch((error: unknown) => {
-          // After any error except `gateway_timeout`, nothing is recorded, and the caller runs each work by itself.
+          // Only `gateway_timeout` means that the transaction may have been committed. After any other error, it was
+          // not committed, and the caller runs each work by itself.
           if (!(error instanceof Problem && error.code === 'gateway_timeout')) return undefined
           this.#outcomes.lost += works.length - 1
           throw this.#recordLoss(error, error.cause)

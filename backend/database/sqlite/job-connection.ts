@@ -5,9 +5,9 @@
  * other deferred writes (write-batches.ts), because a round trip to SQLite's thread takes longer than most writes. If a
  * deferred write fails, the statement that caused the write to run throws the error of the write, and the job fails.
  *
- * Before its first write, a job calls `createSavepoint`, so that the job can be undone without undoing other jobs. A
- * job whose writes all run as one statement at its end needs no savepoint, because a statement that fails has no
- * effect.
+ * Before its first write, a job calls `createSavepoint`, so that the job, and the jobs that run at the same time, can
+ * be undone without undoing earlier jobs of the transaction. A job whose writes all run as one statement at its end
+ * needs no savepoint, because a statement that fails has no effect.
  */
 import { type CompiledQuery, type DatabaseConnection, type QueryResult, TableNode } from 'kysely'
 import { isPrepared } from '../prepared.ts'

@@ -1,7 +1,7 @@
 /**
  * Combines several prepared writes in one statement: an insert into a temporary view, whose trigger contains the
  * writes. SQLite then runs them in one round trip to its thread, without compiling them again. If one of them fails,
- * all are undone. If several jobs of the writer (write-queue.ts) insert into the same view, one statement contains the
+ * all are undone. If several jobs (writer.ts) insert into the same view, one statement contains the
  * inserts of all these jobs.
  *
  * A view is created between transactions, because a rollback would remove it. Writes that occur together for the first

@@ -39,6 +39,7 @@ export interface MessageRow {
    * effect.
    */
   approval_status: 'pending' | 'approved' | 'rejected' | 'lapsed' | 'expired' | null
+  /** JSON object {type, id, label}. */
   approval_decided_by: string | null
   approval_decided_at: string | null
   /** The address in clear text. The API returns it masked. */

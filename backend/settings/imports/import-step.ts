@@ -39,7 +39,7 @@ const REJECTED_TEXT_MAX = 200
 
 /** `record` and `detail` are cut after `REJECTED_TEXT_MAX`. */
 export interface RejectedRecord {
-  /** How people find the record in the file, e.g. `Customer C-7` or `Line 7, invoice 2026-114`. */
+  /** The words by which people find the record in the file, e.g. `Customer C-7` or `Line 7, invoice 2026-114`. */
   readonly record: string
   readonly code: string
   readonly detail: string

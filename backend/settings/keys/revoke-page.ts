@@ -1,6 +1,6 @@
 /**
- * The page on which an Admin confirms that a key is revoked. The page of the key links to it. The list of keys shows a
- * dialog instead if the browser runs JavaScript.
+ * The page on which an Admin confirms the revocation of a key. The page of the key links to it. The list of keys shows
+ * a dialog instead if the browser runs JavaScript.
  */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'

@@ -23,7 +23,9 @@ export interface CustomerPicker {
   readonly title: string
   /** The label of the search field. */
   readonly question: string
-  /** The path of this page. With the parameter `debtor_id`, it is the path of the form; each customer links there. */
+  /**
+   * The path of this page. Each customer links to this path with the parameter `debtor_id`, which leads to the form.
+   */
   readonly path: string
 }
 

@@ -53,7 +53,7 @@ export function createPreviews(): Previews {
     const last = computations.get(key)
     const previous = last?.result ?? last?.previous
     const computation: Computation = { preview, result: undefined, previous, startedAt: now }
-    // Moves the key to the end, because the loop removes the first keys.
+    // Moves the key to the end, because the loop below removes the first keys.
     computations.delete(key)
     computations.set(key, computation)
     const remove = () => {

@@ -27,8 +27,8 @@ export type RenderPage = (frame: Frame) => Html
 export interface PageResponse {
   readonly status?: number
   /**
-   * The JSON of the response. If it is undefined, a client that wants JSON gets the status 204, or 406 if there is a
-   * `page` or a `document`.
+   * The response to a client that wants JSON, unless there is a `file` or an `image`. If it is undefined, such a client
+   * gets the status 204, or 406 if there is a `page` or a `document`.
    */
   readonly json?: unknown
   readonly page?: RenderPage

@@ -364,7 +364,7 @@ async function sendTest(
   const deliveryId = await sendTestEvent(row, type, { database, webhooks, log }, actionContext)
   const detail = await getDelivery(database.read, accountId, deliveryId)
   return {
-    // 202 means that the delivery takes longer than a page can wait.
+    // 202 means that no attempt is recorded yet, usually because the attempt takes longer than a page can wait.
     status: detail.attempts.length === 0 ? 202 : 200,
     json: representDeliveryDetail(detail, { withBodies: true }),
     location: `/settings/webhook-deliveries/${deliveryId}`,
