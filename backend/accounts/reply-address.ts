@@ -6,8 +6,8 @@ import { lockAccount } from './accounts.ts'
 import { type ActionContext, recordAudit } from './audit.ts'
 
 /**
- * If `address` is null, replies are sent only to the service, which notifies Admins of each reply by mail. Throws
- * `not_found`, `validation_failed`.
+ * If `address` is null, replies are sent only to the service, which notifies Admins of each reply that it receives.
+ * Throws `not_found`, `validation_failed`.
  */
 export async function setReplyAddress(
   tx: Transaction,

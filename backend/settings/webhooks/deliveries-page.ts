@@ -110,7 +110,7 @@ ${
 <section class="card"><dl class="facts">
 <div><dt>Status</dt><dd>${renderDeliveryStatus(delivery)}</dd></div>
 <div><dt>Created</dt><dd>${exactTime(delivery.created_at, timezone)}</dd></div>
-<div><dt>Next attempt</dt><dd>${delivery.status === 'pending' && delivery.run_at !== null ? html`${endpoint.status === 'paused' && 'When the endpoint is resumed, but not before '}${exactTime(delivery.run_at, timezone)}` : '–'}</dd></div>
+<div><dt>Next attempt</dt><dd>${renderNextAttempt(delivery, endpoint, timezone)}</dd></div>
 <div><dt>Event ID</dt><dd><code translate="no">${delivery.event_id}</code></dd></div>
 <div class="whole"><dt>To</dt><dd translate="no">${
     endpoint.deleted_at === null
@@ -127,6 +127,17 @@ ${
     : html`<p class="hint">Bodies are shown to Admins only.</p>`
 }`
   return renderPage(frame, { title: delivery.event_type, section: '/settings/api-keys', main })
+}
+
+function renderNextAttempt(
+  { status, run_at: runAt }: WebhookDeliveryRow,
+  { status: endpointStatus, hold_until: holdUntil }: WebhookEndpointRow,
+  timezone: string,
+): Html {
+  if (status !== 'pending' || runAt === null) return html`–`
+  // Deliveries to a receiver that is overloaded or unavailable wait until `hold_until`.
+  const at = holdUntil !== null && holdUntil > runAt ? holdUntil : runAt
+  return html`${endpointStatus === 'paused' && 'When the endpoint is resumed, but not before '}${exactTime(at, timezone)}`
 }
 
 function renderAttempt(row: WebhookAttemptRow, timezone: string, showsResponse: boolean): Html {

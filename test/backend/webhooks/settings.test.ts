@@ -307,6 +307,34 @@ t.test('the page of a delivery says when a paused endpoint delays its next attem
   matches(t, await nextAttempt(), /^When the endpoint is resumed, but not before .*\d/)
 })
 
+t.test('the page of a delivery shows when Retry-After allows its next attempt', async (t) => {
+  const { admin, create, receiver, backend, account, startWorker } = await startEndpointSettings(t)
+  const { id } = await create({ events: ['debtor.created'] })
+  receiver.respondWith((_, res) => void res.writeHead(503, { 'retry-after': '3600' }).end())
+  const key = await backend.issueKey(account.id)
+  const createDebtor = () =>
+    backend.call(key, 'POST', '/api/v1/debtors', { body: { name: 'Jansen' } })
+  const pathsOfDeliveries = async () => {
+    const { json } = await admin.get(`${DELIVERIES}?endpoint_id=${id}`)
+    return (json['data'] as Json[]).map((delivery) => `${DELIVERIES}/${delivery['id']}`)
+  }
+  const nextAttempt = async (path = '') =>
+    /<dt>Next attempt<\/dt><dd>(.*?)<\/dd>/.exec((await admin.page(path)).text)?.[1]
+  await createDebtor()
+  startWorker()
+  const [rejected = ''] = await pathsOfDeliveries()
+  await until(
+    async () => (await admin.get(rejected)).json['attempts_made'] === 1,
+    'it was rejected',
+  )
+  await createDebtor()
+  const [delayed] = await pathsOfDeliveries()
+  t.not(delayed, rejected)
+  matches(t, await nextAttempt(rejected), /\d/)
+  // Regression: the page showed the time at which the delivery was created.
+  t.equal(await nextAttempt(delayed), await nextAttempt(rejected))
+})
+
 t.test('a delivery that is being sent is not redelivered', async (t) => {
   // Regression: the page said that the event was being sent again, and the audit log contained a redelivery.
   const { admin, create, receiver, backend, account, startWorker } = await startEndpointSettings(t)
