@@ -45,7 +45,8 @@ export interface NewAccount {
 
 /**
  * Whether the API rejects writes, Settings rejects changes of customers, invoices and payments, and no reminders are
- * sent. Reads still work, and Settings still records pauses and disputes, which only block reminders.
+ * sent. Reads still work, and Settings still records pauses and disputes and their ends, because these only decide
+ * which reminders are sent.
  */
 export function isReadOnly(status: AccountStatus): boolean {
   return status === 'suspended' || status === 'cancelled' || status === 'trial_paused'
