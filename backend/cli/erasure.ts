@@ -6,7 +6,7 @@ export const erasureCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors erase',
     summary:
-      'Erase the personal data of a customer permanently. Amounts, dates, invoice numbers, line items and the external_ids remain, and the customer never receives a reminder again. After an interruption, run the command again to complete the erasure.',
+      'Erase the personal data of a customer permanently. Amounts, dates, invoice numbers, line items, external_ids and po_numbers remain, and the customer never receives a reminder again. After an interruption, run the command again to complete the erasure.',
     arguments: ['ID'],
     options: {
       reason: {

@@ -47,7 +47,7 @@ function poolSizes(connections: number) {
   }
 }
 
-/** Returns the maximum number of connections to each backend, in all of its pools. */
+/** Returns the maximum number of connections to each backend: for calls, internal requests, unknown keys and pages. */
 export function connectionsPerBackend(connections: number): number {
   return Object.values(poolSizes(connections)).reduce((sum, size) => sum + size, 0)
 }
@@ -110,8 +110,8 @@ export class BackendSet implements Backends {
   connections(): { readonly size: number; readonly free: number } {
     const backends = this.#backends.length === 1 ? this.#backends : this.#candidates(undefined)
     let free = 0
-    // `free` is negative if the queue of a backend is longer than the number of its free connections. This queue does
-    // not use connections of other backends.
+    // A backend's `pools.calls.free` is negative if more calls are queued than connections are free. Queued calls of
+    // one backend use no connections of another, so they do not reduce the sum.
     for (const { pools } of backends) free += Math.max(0, pools.calls.free)
     return { size: this.#poolSizes.calls * backends.length, free }
   }
