@@ -1,4 +1,5 @@
 /** Decides which records of an import can be taken back, and why the others are kept. */
+import { type SqlBool, sql } from 'kysely'
 import type { InvoiceStatus, MessageStatus, PaymentRow, Reader } from '../database/tables.ts'
 import { unindexed } from '../lists/keyset.ts'
 import type { ImportRecordKind } from './imports.ts'
@@ -9,9 +10,9 @@ export type KeptReason =
   | 'closed' // the invoice is void or written off, the payment is reversed, or the customer is archived
   | 'corrected' // the record existed before the import, which only corrected it
   | 'invoice_kept' // the payment pays an invoice that is kept
-  | 'other_records' // the customer keeps invoices or payments, or has messages that were approved, sent or received
+  | 'other_records' // the customer keeps invoices or payments, or has messages that were approved, received or (perhaps) sent
   | 'paid' // the invoice has a payment that the import did not record, or that was changed after the import
-  | 'reminded' // a reminder about the invoice was approved or sent
+  | 'reminded' // a reminder about the invoice was approved, sent or perhaps sent
 
 export interface KeptRecord {
   readonly id: string
@@ -216,22 +217,34 @@ function readAllocations(reader: Reader, invoiceIds: readonly string[]) {
   )
 }
 
-/**
- * Statuses of messages that the customer may have received or has sent, or that a person has approved. A message whose
- * hand-over is retried (`queued`) counts as unsent, even if it was approved or may have arrived.
- */
+/** Statuses of messages that the customer may have received or has sent, or that a person has approved. */
 const IRREVERSIBLE: readonly MessageStatus[] = [
   ...(['approved', 'sending', 'sent', 'delivered', 'bounced', 'failed', 'received'] as const),
 ]
+
+/**
+ * Whether a message keeps its customer and its invoices from being taken back. If a hand-over had an unknown outcome,
+ * the message may have arrived, even if it is `queued` or `cancelled` now. An approved message is `queued` between two
+ * hand-overs. The statement must join `reminders`.
+ *
+ * With the index of the status, SQLite would read nearly all messages of the account, because most of them have one of
+ * these statuses.
+ */
+const IS_IRREVERSIBLE = sql<SqlBool>`(
+  ${unindexed('messages.status')} in (${sql.join(IRREVERSIBLE)})
+  or reminders.unknown_outcomes > 0
+  or (messages.status = 'queued' and messages.approval_status = 'approved')
+)`
 
 async function findReminded(reader: Reader, invoiceIds: readonly string[]) {
   const rows = await inChunks(invoiceIds, (chunk) =>
     reader
       .selectFrom('message_invoices')
       .innerJoin('messages', 'messages.id', 'message_invoices.message_id')
+      .leftJoin('reminders', 'reminders.message_id', 'messages.id')
       .select('message_invoices.invoice_id')
       .where('message_invoices.invoice_id', 'in', chunk)
-      .where('messages.status', 'in', IRREVERSIBLE)
+      .where(IS_IRREVERSIBLE)
       .execute(),
   )
   return new Set(rows.map(({ invoice_id }) => invoice_id))
@@ -300,8 +313,8 @@ async function planCustomers(
 }
 
 /**
- * Returns the ids of the customers that keep at least one of these records: a message with a status in `IRREVERSIBLE`,
- * an invoice that is not void, or a payment that is not reversed. Records in `takenBackIds` are not kept.
+ * Returns the ids of the customers that keep at least one of these records: a message with `IS_IRREVERSIBLE`, an
+ * invoice that is not void, or a payment that is not reversed. Records in `takenBackIds` are not kept.
  */
 async function findCustomersInUse(
   reader: Reader,
@@ -330,12 +343,11 @@ async function findCustomersInUse(
   const messages = await inChunks(debtorIds, (chunk) =>
     reader
       .selectFrom('messages')
-      .select(['id', 'debtor_id'])
-      .where('account_id', '=', accountId)
-      .where('debtor_id', 'in', chunk)
-      // With the index of the status, SQLite would read nearly all messages of the account, because most of them have
-      // one of these statuses.
-      .where(unindexed('status'), 'in', IRREVERSIBLE)
+      .leftJoin('reminders', 'reminders.message_id', 'messages.id')
+      .select(['messages.id', 'messages.debtor_id'])
+      .where('messages.account_id', '=', accountId)
+      .where('messages.debtor_id', 'in', chunk)
+      .where(IS_IRREVERSIBLE)
       .execute(),
   )
   const remaining = [...invoices, ...payments, ...messages].filter(

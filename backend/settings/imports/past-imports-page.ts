@@ -83,7 +83,7 @@ const REASON_WORDS: Readonly<Record<KeptReason, string>> = {
   invoice_kept: 'The invoices that these payments settle cannot be taken back',
   other_records: 'These customers have other invoices, payments or messages',
   paid: 'These were paid separately, or their payment was changed after the import',
-  reminded: 'A reminder about these was sent or approved',
+  reminded: 'A reminder about these was approved, or may have reached the customer',
 }
 
 export interface TakeBackView {

@@ -130,7 +130,11 @@ t.test(
       /These were paid separately, or their payment was changed after the import\s+1001 invoice/,
     )
     matches(t, textOf(page), /These were changed after the import\s+1002 invoice/)
-    matches(t, textOf(page), /A reminder about these was sent or approved\s+1004 invoice/)
+    matches(
+      t,
+      textOf(page),
+      /A reminder about these was approved, or may have reached the customer\s+1004 invoice/,
+    )
     const done = await ada.submit(`${path}/take-back`, {})
     matches(t, textOf(done), /5 records taken back\./)
     const numbers = async (ids: readonly Json[]) =>
@@ -168,6 +172,55 @@ t.test(
     )
   },
 )
+
+// Regression: these invoices were voided, although the customer may have been reminded of them.
+t.test('invoices of a reminder that may have arrived, or that is approved, are kept', async (t) => {
+  const { backend, accountId, insertMessage, read } = await openTestAccount(t)
+  await createUserIn(backend, accountId, ADMIN, 'admin')
+  const ada = await logIn(backend, ADMIN)
+  const names = [
+    'unknown outcome, queued',
+    'unknown outcome, cancelled',
+    'approved, queued',
+    'queued',
+  ]
+  const rows = names.map((name, at) => `100${at},C-${at},"${name}",2026-09-01,2026-09-15,10.00,`)
+  const file = [HEADER, ...rows].join('\r\n')
+  const { json } = await ada.send('POST', '/settings/import', { ...IMPORT, file })
+  const { data } = await read('/api/v1/invoices?sort=created_at')
+  for (const [at, invoice] of (data as Json[]).entries()) {
+    const name = names[at] ?? ''
+    const message_id = await insertMessage([invoice], {
+      status: name.includes('cancelled') ? 'cancelled' : 'queued',
+      approval_status: name.includes('approved') ? 'approved' : null,
+    })
+    await backend.database.transaction((tx) =>
+      tx
+        .insertInto('reminders')
+        .values({
+          message_id,
+          account_id: accountId,
+          debtor_id: invoice.debtor_id,
+          ...{ facts: '{}', approved_hash: null, payment_digest: null, run_at: null, lease: null },
+          ...{ attempts: 1, unknown_outcomes: name.includes('unknown') ? 1 : 0 },
+          planned_at: backend.now.toISOString(),
+        })
+        .execute(),
+    )
+  }
+  const done = await ada.send('POST', `/settings/imports/${json['import_id']}/take-back`, {})
+  const kept = (done.json['kept'] as Json[]).map(({ name, reason }) => `${name}: ${reason}`)
+  t.strictSame(kept.sort(), [
+    '1000: reminded',
+    '1001: reminded',
+    '1002: reminded',
+    'approved, queued: other_records',
+    'unknown outcome, cancelled: other_records',
+    'unknown outcome, queued: other_records',
+  ])
+  const { data: voided } = await read('/api/v1/invoices?status=void')
+  matches(t, voided[0].number, /^1003 \(taken back/)
+})
 
 t.test(
   'an import can be taken back even if it has long, similar numbers and line breaks in its name',
