@@ -80,8 +80,10 @@ export function expiryErrors(expiresAt: Date | null, now: Date): FieldError[] {
     return [{ pointer, code: 'out_of_range', detail: 'The expiry must be in the future.' }]
   }
   if (days <= LIFETIME_DAYS_MAX) return []
-  const most = `${LIFETIME_DAYS_MAX.toLocaleString('en')} days (about ten years)`
-  return [{ pointer, code: 'out_of_range', detail: `The expiry may be at most ${most} from now.` }]
+  const lifetime = `${LIFETIME_DAYS_MAX.toLocaleString('en')} days (about ten years)`
+  return [
+    { pointer, code: 'out_of_range', detail: `The expiry may be at most ${lifetime} from now.` },
+  ]
 }
 
 /**

@@ -100,7 +100,7 @@ export class Authenticator {
   /** The digests of the keys that the next background request refreshes. */
   readonly #due = new Set<string>()
   #refreshTimer: NodeJS.Timeout | undefined
-  #refreshes = 0
+  #refreshesInFlight = 0
   /** `performance.now()` before which no key is refreshed in the background. */
   #noRefreshBefore = 0
 
@@ -212,7 +212,7 @@ export class Authenticator {
   }
 
   #refresh(digest: string, now: number): void {
-    const isFull = this.#refreshes >= REFRESHES_IN_FLIGHT_MAX
+    const isFull = this.#refreshesInFlight >= REFRESHES_IN_FLIGHT_MAX
     if (isFull || now < this.#noRefreshBefore || this.#lookUps.has(digest)) return
     this.#due.add(digest)
     if (this.#due.size === LOOK_UPS_PER_REQUEST_MAX) this.#sendRefreshes()
@@ -226,9 +226,9 @@ export class Authenticator {
     const digests = [...this.#due].filter((digest) => !this.#lookUps.has(digest))
     this.#due.clear()
     if (digests.length === 0) return
-    this.#refreshes++
+    this.#refreshesInFlight++
     const lookUps = digests.map((digest) => this.#lookUpKnown(digest))
-    void Promise.allSettled(lookUps).then(() => this.#refreshes--)
+    void Promise.allSettled(lookUps).then(() => this.#refreshesInFlight--)
   }
 
   #lookUpKnown(digest: string): Promise<KnownKey> {

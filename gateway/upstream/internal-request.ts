@@ -34,7 +34,7 @@ export interface InternalExchange {
 
 class Exchange implements InternalExchange, ResponseHandler {
   readonly #deadline: number
-  readonly #settled = Promise.withResolvers<InternalResponse>()
+  readonly #outcome = Promise.withResolvers<InternalResponse>()
   #connection: BackendConnection | undefined
   #hasEnded = false
   #status = 0
@@ -46,7 +46,7 @@ class Exchange implements InternalExchange, ResponseHandler {
   }
 
   get response(): Promise<InternalResponse> {
-    return this.#settled.promise
+    return this.#outcome.promise
   }
 
   onSend(connection: BackendConnection): boolean {
@@ -69,12 +69,12 @@ class Exchange implements InternalExchange, ResponseHandler {
 
   onEnd(): void {
     this.#hasEnded = true
-    this.#settled.resolve({ status: this.#status, text: Buffer.concat(this.#parts).toString() })
+    this.#outcome.resolve({ status: this.#status, text: Buffer.concat(this.#parts).toString() })
   }
 
   onError(error: Error): void {
     this.#hasEnded = true
-    this.#settled.reject(error)
+    this.#outcome.reject(error)
   }
 
   abortIfLate(now: number): boolean {

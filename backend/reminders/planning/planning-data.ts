@@ -28,7 +28,7 @@ export interface ChasingAccount {
   readonly switches: readonly KillSwitch[]
   /** What blocked all reminders of the account when the last planning run checked it; null if nothing did. */
   readonly recordedBlock: ChasingSettingsRow['blocked_by']
-  /** Returns the working time in the debtor's time zone, with the account's holidays. */
+  /** Returns the working time in the time zone that `sendingTimezone` returns, with the account's holidays. */
   workingTimeOf(debtor: Pick<DebtorRow, 'timezone'>): WorkingTime
 }
 

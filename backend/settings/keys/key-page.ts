@@ -56,7 +56,7 @@ ${renderChart('hours', 'The last 24 hours', usage.hours, (at) => hourName(at, ti
 ${operations.length > 0 && renderOperations(operations)}
 ${renderChart('days', 'The last 30 days, by UTC day', usage.days, dayName)}
 ${errors.length > 0 && renderErrors(errors)}
-<p class="hint">The counts are a few seconds behind.${
+<p class="hint">The counts are usually a few seconds behind.${
     !hasReports &&
     ` Calls that were rejected for a missing scope or for exceeding the hourly limit are not in
 these charts yet.`

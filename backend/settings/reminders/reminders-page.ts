@@ -72,16 +72,16 @@ ${isAdmin && renderStopDialog(frame)}`
 
 /** While the first preview is being computed, `data-reload` makes the browser load the page again after a second. */
 function renderScheduled({ scheduled, day, daysAhead, oldInvoices }: RemindersView): Html {
-  const busy = scheduled?.days.filter(({ debtors }) => debtors > 0) ?? []
+  const busyDays = scheduled?.days.filter(({ debtors }) => debtors > 0) ?? []
   return html`<p class="lead" data-reload>The reminders are still being computed, because many of your customers owe something. This takes a few seconds. <a href="${pathOf(daysAhead, day)}">Reload</a></p>
 ${renderOldInvoicesHint(oldInvoices)}
 <section aria-labelledby="scheduled"><h2 id="scheduled">Scheduled so far</h2>
 ${
-  busy.length === 0
+  busyDays.length === 0
     ? html`<p class="card hint">No reminder is scheduled on these days.</p>`
     : html`<table class="records ledger dense"><caption class="unseen">Customers to be reminded, by day</caption>
 <thead><tr><th scope="col">Day</th><th scope="col" class="amount">Customers</th></tr></thead>
-<tbody>${busy.map(
+<tbody>${busyDays.map(
         ({ date, debtors }) =>
           html`<tr><th scope="row" data-label="Day">${longDay(date)}</th><td data-label="Customers" class="amount">${debtors.toLocaleString('en')}</td></tr>`,
       )}</tbody></table>`
