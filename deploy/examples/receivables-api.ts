@@ -63,7 +63,10 @@ export interface paths {
           updated_before?: string
           /** Only the object with exactly this external id. */
           external_id?: string
-          /** Only debtors with exactly this email address. */
+          /**
+           * Only debtors with exactly this email address. Upper and lower case count as equal after the @, but not
+           * before it.
+           */
           email?: string
           /** Only debtors whose name starts with this text. Upper and lower case count as equal. */
           q?: string
@@ -685,12 +688,16 @@ export type DebtorCreate = {
   name: string
   /**
    * The email address to which reminders are sent. It need not be unique: several debtors can share a
-   * mailbox. The part after the @ is stored in lower case.
+   * mailbox. The part after the @ is stored in lower case and in ASCII: `ap@Bücher.example` becomes
+   * `ap@xn--bcher-kva.example`.
    */
   email?: string | null
   /** A number in E.164 form. */
   phone?: string | null
-  /** The language of reminders, as a BCP 47 tag. */
+  /**
+   * The language of reminders, as a BCP 47 tag. At present, reminders are written in English, Dutch, German or
+   * French. Without a language, and with any other, they are written in English.
+   */
   language?: string | null
   /**
    * The currency of new invoices in Settings, ISO 4217 alpha-3. Invoices created by this API have a
@@ -979,7 +986,8 @@ export type InvoiceChasing = {
   next_stage: NullableStage
   /**
    * The earliest time of the next reminder or, during the pause after a partial payment, the end of the pause.
-   * Null if no reminder is planned.
+   * Null if no reminder is planned. While something blocks the next reminder, the time is null or the time from
+   * which the reminder is due.
    */
   next_action_at: NullableTimestamp
   /** When the last reminder was sent. */
@@ -1110,7 +1118,10 @@ export type PaymentEffects = {
     status: InvoiceStatus
     amount_due: Amount
   }[]
-  /** How many waiting messages the payment cancelled. */
+  /**
+   * How many waiting messages the payment cancelled. This includes messages about invoices that are not in
+   * `invoices`, if money on account now covers these invoices.
+   */
   messages_cancelled: number
   /** Messages that the payment could not cancel, because they were already being sent. */
   messages_in_flight: MessageId[]
@@ -1189,10 +1200,10 @@ export type Message = {
   preview: string | null
   /**
    * The amount that the message demands, in minor units: the amount due on its invoices when the message was
-   * created, minus money on account.
+   * created, minus money on account. Null for a reply, and if the invoices have different currencies.
    */
   amount_due: number | null
-  /** The currency of `amount_due`. */
+  /** The currency of `amount_due`; null if `amount_due` is null. */
   currency: string | null
   /** The decimals of `currency`. */
   currency_exponent: number | null
@@ -1499,8 +1510,9 @@ export type EventTest = boolean
 export type AccountId = string
 
 /**
- * The previous values of the members of `object` that changed; null if the object is new, and in
- * `api_key.expiring` and `webhook.test`, which report no change.
+ * The previous values of the members of `object` that changed, but no personal data that was erased. Null if the
+ * object is new, in the first `message.awaiting_approval` about a message, and in `api_key.expiring` and
+ * `webhook.test`, which report no change.
  */
 export type Previous = Record<string, unknown> | null
 
