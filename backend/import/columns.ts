@@ -1,6 +1,7 @@
 /**
- * Maps fields to columns of the imported file: by a requested header or, if no header is requested, by common
- * header names. An empty requested header means that the file has no column for the field.
+ * Maps fields to columns of the imported file: by the header that the user has chosen for the field or, if none was
+ * chosen, by common header names. If the user has chosen an empty header, the field is not imported, even if the file
+ * has a column for it.
  */
 import { LedgerError } from './ledger-error.ts'
 
@@ -39,8 +40,8 @@ const FIELDS = {
     required: false,
     headers: [
       ...['customername', 'debtorname', 'clientname', 'companyname'],
-      // `customer` accepts these headers too, and is mapped first. A column with one of these headers is used for names
-      // only if `customer` has another column.
+      // The field `customer`, which is mapped before `name`, accepts these headers too. The field `name` gets such a
+      // column only if `customer` is mapped to another one.
       ...['customer', 'debtor', 'client'],
     ],
   },

@@ -51,10 +51,11 @@ function partiallyPaidChange(
   if (invoice.status === 'written_off') return {}
   const status = 'partially_paid' as const
   const { chasing_hold: hold } = holdOf(invoice)
-  // A hold by a decision (see `holds.ts`) has no end. The pause after this payment must not replace it.
+  // A person has decided that no reminders are sent, so this hold has no end (see `holds.ts`). The pause after a
+  // payment must not replace it.
   if (hold !== null && hold !== PAYMENT_RECEIVED) return { status }
   const until = new Date(now.getTime() + PAUSE_MS).toISOString()
-  // While the invoice is disputed, the pause is stored as a hold (see `holds.ts`).
+  // The dispute blocks reminders itself. The pause is stored, and takes effect if the dispute ends before the pause.
   if (invoice.disputed_at !== null) {
     return { status, chasing_hold: PAYMENT_RECEIVED, chasing_hold_until: until }
   }

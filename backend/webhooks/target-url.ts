@@ -18,7 +18,7 @@ const PORT_MIN = 1024
 
 const INTERNAL_NAME = /(?:^|\.)(?:localhost|local|internal)$/
 
-/** Returns the URL in canonical form, or the error in it, whose text follows the name of the field: `must …`. */
+/** Returns the URL in canonical form, or what is wrong with it: `must …`, to which callers prepend the field's name. */
 export function parseTargetUrl(
   text: string,
   privateTargetPolicy: PrivateTargetPolicy,

@@ -4,8 +4,8 @@
  *   node sync.ts books.db
  *
  * Set RECEIVABLES_API_KEY to a key that may read these objects. Run the program every night: it reads the objects that
- * changed since its last complete run. It can be killed at any time: the objects that it has written are kept, and the
- * next run repeats the interrupted run.
+ * changed since its last run. It can be killed at any time: the objects that it has written are kept, and the next run
+ * continues with what this run did not complete.
  */
 import { DatabaseSync } from 'node:sqlite'
 import { type Client, clientFromEnvironment } from './client.ts'
@@ -57,7 +57,8 @@ async function sync(
     if (next_cursor === null) break
     query.set('cursor', next_cursor)
   }
-  // Only a complete run stores its time, so that the next run repeats an interrupted run.
+  // The time is stored after the last page of the type. If the program is killed before that, the next run reads all
+  // of these pages again.
   database.prepare('insert or replace into runs (type, begun_at) values (?, ?)').run(type, begunAt)
   return count
 }

@@ -21,7 +21,7 @@ export interface RawRequestHead {
   readonly target: string
   /** e.g. `1.1` */
   readonly version: string
-  /** Names in lower case and values alternate. */
+  /** Names, in lower case, and values alternate. */
   readonly fields: readonly string[]
 }
 
@@ -78,8 +78,9 @@ export class RequestReader {
   }
 
   /**
-   * Rejects a head that is too long, even if it is complete, and an incomplete head that has an invalid byte or a
-   * malformed request line. Without this, the client would get no response until the deadline.
+   * Called if `takeHead` has returned no head: the head is incomplete, or too long. Rejects it if it is too long, has
+   * an invalid byte, or begins with a malformed request line. Otherwise, the client would get no response until the
+   * deadline.
    */
   #checkBeginning(): void {
     const { bytes, searchedLength } = this.#buffer

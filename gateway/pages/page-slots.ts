@@ -1,7 +1,8 @@
 /**
  * Limits how many pages are loaded from backends at the same time, so that pages do not slow down calls. Further pages
- * wait for a limited time, in a queue that serves clients in turn. A client may use only about half of the slots that
- * other clients do not use, because it may read a large page slowly, or request pages that take seconds.
+ * wait for a limited time, in a queue that serves clients in turn. A client gets a slot only while it uses fewer slots
+ * than are free. A client that reads large pages slowly, or requests pages that take seconds, therefore leaves slots to
+ * others: alone, it gets about half of all slots.
  */
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../../shared/process/fair-queue.ts'
@@ -56,9 +57,11 @@ export class PageSlots {
     this.#free++
     if (used > 0) this.#usedBy.set(client, used)
     else this.#usedBy.delete(client)
-    const rankOf = (waiting: string) => (this.#mayUseSlot(waiting) ? 0 : Number.POSITIVE_INFINITY)
-    // One released slot can let two pages begin: one of another client, because one more slot is free, and one of this
-    // client, because it uses one slot fewer.
+    // `shift` passes over clients with the rank `Infinity`.
+    const rankOf = (other: string) => (this.#mayUseSlot(other) ? 0 : Number.POSITIVE_INFINITY)
+    // Slots can be free although pages wait, because a client may use only a part of them. After one release, two pages
+    // can therefore begin: one of another client, because more slots are free, and one of this client, because it uses
+    // fewer.
     for (;;) {
       const start = this.#queue.shift(rankOf)
       if (start === undefined) return

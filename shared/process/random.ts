@@ -1,6 +1,6 @@
 /**
- * Random bytes for ids, from a pool that one system call fills. With a system call for each byte, the ids of a request
- * would take 7 µs.
+ * Random bytes for ids, from a pool that one call of `randomFillSync` fills. With a call for each byte, the ids of a
+ * request would take 7 µs.
  */
 import { randomFillSync } from 'node:crypto'
 

@@ -16,7 +16,10 @@ export interface LoadedDebtor extends PreviewContext {
   readonly currency: string
   /** The currencies in which the debtor owes something. */
   readonly currencies: readonly string[]
-  /** The invoices in `currency` to which the payment can be allocated. */
+  /**
+   * The unpaid invoices in `currency` that the form lists, up to `SHOWN_MAX` of `allocation-fields.ts`, and `invoice`,
+   * even if it is written off.
+   */
   readonly invoices: readonly InvoiceRowWithOptionalLines[]
   /** The invoice from whose page the form was opened; undefined if another page opened the form. */
   readonly invoice: InvoiceRow | undefined

@@ -57,7 +57,7 @@ export function renderMessageFacts({
   return html`<section class="card"><dl class="facts">
 <div><dt>Customer</dt><dd><a href="/settings/customers/${row.debtor_id}" translate="no">${customerName}</a></dd></div>
 ${row.direction === 'outbound' && html`<div><dt>To</dt><dd translate="no">${to}</dd></div>`}
-${row.amount_due !== null && row.currency !== null && html`<div><dt>Amount due in the text</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div>`}
+${row.amount_due !== null && row.currency !== null && html`<div><dt>Amount stated in the text</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div>`}
 ${row.sent_at === null ? row.scheduled_for !== null && html`<div><dt>Scheduled for</dt><dd>${exactTime(row.scheduled_for, timezone)}</dd></div>` : html`<div><dt>Sent</dt><dd>${exactTime(row.sent_at, timezone)}</dd></div>`}
 ${row.delivered_at !== null && html`<div><dt>Delivered</dt><dd>${exactTime(row.delivered_at, timezone)}</dd></div>`}
 ${row.bounce_type !== null && html`<div><dt>Bounced</dt><dd>${row.bounce_type === 'hard' ? 'permanently' : 'temporarily'} <span translate="no">${row.bounce_code}</span></dd></div>`}
@@ -66,13 +66,16 @@ ${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.ma
 </dl></section>`
 }
 
-/** `lapsed` replaces the status of an approved reminder that was cancelled or suppressed. */
+/**
+ * A person has decided, so `lapsed` means: approved, and then cancelled, or suppressed because of a payment. An earlier
+ * hand-over of the reminder may have had an unknown outcome, so this does not say that it was not sent.
+ */
 function renderDecision(status: MessageRow['approval_status']): string {
-  return status === 'lapsed' ? 'approved, but not sent' : (status ?? '')
+  return status === 'lapsed' ? 'approved, but no longer applies' : (status ?? '')
 }
 
 interface WidthRange {
-  /** The CSS class, for which the stylesheet defines the widths of the frame. */
+  /** The CSS class of the SVG, which the stylesheet shows while the width of the frame is in this range. */
   readonly name: string
   /** The number of characters of the plain text that fit into a line. */
   readonly chars: number

@@ -141,7 +141,7 @@ t.test('if an approved reminder is cancelled, its page says that it was not sent
   const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
   await engine.testAccount.create('/api/v1/payments', body)
   const { text } = await ada.page(`/settings/messages/${messageId}`)
-  matches(t, text, /<dt>Decided<\/dt><dd>approved, but not sent, /)
+  matches(t, text, /<dt>Decided<\/dt><dd>approved, but no longer applies, /)
   matches(t, await approve(), {
     status: 409,
     json: { code: 'approval_decided', detail: /because it is cancelled\./ },
