@@ -35,9 +35,8 @@ export interface MessageRow {
   suppression_detail: string | null
   approval_required: Bit
   /**
-   * `expired`: no person decided in time. `lapsed`: the message was cancelled, or suppressed because of a payment, so
-   * an earlier decision has no effect, and no decision is possible. An approved message that is suppressed for another
-   * reason remains `approved`.
+   * `expired`: no person decided in time. `lapsed`: the message was cancelled or suppressed, so a decision has no
+   * effect. But an approved message remains `approved` if it is suppressed for another reason than a payment.
    */
   approval_status: 'pending' | 'approved' | 'rejected' | 'lapsed' | 'expired' | null
   /** JSON object {type, id, label}. */
