@@ -18,6 +18,7 @@ import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import type { KeysetPage } from '../lists/keyset.ts'
 import { changeMessage, REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
 import { amountDemanded, type Facts, readFacts } from './planning/facts.ts'
+import { AWAITING_APPROVAL } from './planning/planner.ts'
 
 /** A message that awaits approval, with the content that is shown to the person who decides. */
 export interface PendingApproval {
@@ -157,7 +158,7 @@ export function contentDigestOf(
 
 async function approve(
   tx: Transaction,
-  { message, contentDigest }: PendingApproval,
+  { message, invoices, contentDigest }: PendingApproval,
   actionContext: ActionContext,
 ): Promise<void> {
   const now = actionContext.now.toISOString()
@@ -172,7 +173,32 @@ async function approve(
     .set({ approved_hash: contentDigest, run_at: now })
     .where('message_id', '=', message.id)
     .execute()
+  await setBlockedByApproval(tx, message.account_id, invoices, false, actionContext.now)
   announce(tx, REMINDER_TIMES_CHANGED)
+}
+
+/** Sets whether the invoices of a firm or final reminder show that they wait for the approval of the reminder. */
+export async function setBlockedByApproval(
+  tx: Transaction,
+  accountId: string,
+  invoices: Facts['invoices'],
+  isBlocked: boolean,
+  now: Date,
+): Promise<void> {
+  const [before, after] = isBlocked ? [null, AWAITING_APPROVAL] : [AWAITING_APPROVAL, null]
+  await tx
+    .updateTable('invoices')
+    .set({ chasing_blocked_reason: after, ...nextRevision(tx, now.toISOString()) })
+    .where('account_id', '=', accountId)
+    .where(
+      'id',
+      'in',
+      invoices.map(({ id }) => id),
+    )
+    .where('status', 'in', ['open', 'partially_paid'])
+    .where('chasing_status', '=', 'active')
+    .where('chasing_blocked_reason', before === null ? 'is' : '=', before)
+    .execute()
 }
 
 async function reject(

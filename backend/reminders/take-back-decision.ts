@@ -6,6 +6,7 @@ import type { MessageRow, ReminderRow, Transaction } from '../database/tables.ts
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { changeMessage, REMINDER_TIMES_CHANGED } from '../messages/lifecycle.ts'
 import { findMessage } from '../messages/messages.ts'
+import { setBlockedByApproval } from './approvals.ts'
 import { readFacts } from './planning/facts.ts'
 
 /**
@@ -23,7 +24,7 @@ export async function takeBackDecision(
   if (found === undefined) throw new Problem('not_found', `There is no message ${messageId}.`)
   await lockDebtor(tx, accountId, found.debtor_id)
   const { message, reminder } = await readMessageAndReminder(tx, accountId, messageId)
-  if (message.status === 'approved') return withdrawApproval(tx, message, actionContext)
+  if (message.status === 'approved') return withdrawApproval(tx, message, reminder, actionContext)
   const isResumed =
     message.approval_status === 'rejected' &&
     !(await isFollowedByRejection(tx, message)) &&
@@ -59,6 +60,7 @@ async function readMessageAndReminder(
 async function withdrawApproval(
   tx: Transaction,
   message: MessageRow,
+  reminder: ReminderRow | undefined,
   actionContext: ActionContext,
 ): Promise<void> {
   const { id, account_id: accountId, stage } = message
@@ -81,6 +83,10 @@ async function withdrawApproval(
     .set({ approved_hash: null, run_at: actionContext.now.toISOString() })
     .where('message_id', '=', id)
     .execute()
+  if (reminder !== undefined) {
+    const { invoices } = readFacts(reminder.facts)
+    await setBlockedByApproval(tx, accountId, invoices, true, actionContext.now)
+  }
   announce(tx, REMINDER_TIMES_CHANGED)
   await recordAudit(tx, actionContext, {
     accountId,

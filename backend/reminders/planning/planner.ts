@@ -29,6 +29,9 @@ import type { WorkingTime } from './working-time.ts'
  */
 const INVOICES_MAX = 100
 
+/** The `chasing_blocked_reason` of an invoice while its reminder awaits approval. */
+export const AWAITING_APPROVAL = 'awaiting_approval'
+
 export interface DebtorToPlan {
   readonly ladder: Ladder
   readonly workingTime: WorkingTime
@@ -295,7 +298,7 @@ function groupCovered(due: readonly NextStep[], debtor: DebtorToPlan): PlannedMe
 }
 
 function approvalBlockOf(stage: LadderStage): string | null {
-  return needsApproval(stage) ? 'awaiting_approval' : null
+  return needsApproval(stage) ? AWAITING_APPROVAL : null
 }
 
 /**

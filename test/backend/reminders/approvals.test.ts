@@ -8,6 +8,7 @@ import {
   readStatusHistory,
 } from '../../../backend/reminders/approvals.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
+import { takeBackDecision } from '../../../backend/reminders/take-back-decision.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
@@ -185,6 +186,25 @@ t.test(
     t.equal((await pendingApprovals(engine)).length, 1)
   },
 )
+
+t.test('an invoice is blocked by its approval only while nobody has decided', async (t) => {
+  const { engine, invoice, approval } = await startWithApproval(t)
+  const { backend, accountId } = engine.testAccount
+  const chasing = async () =>
+    (await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`)).chasing
+  matches(t, await chasing(), { next_stage: 'firm', blocked_reason: 'awaiting_approval' })
+  // In the evening, the approved reminder waits for the next business hours.
+  backend.now = new Date('2026-11-24T20:00:00.000Z')
+  await decide(engine, approval.message.id, { approve: true })
+  await engine.planAndSendAt('2026-11-24T20:00:00.000Z')
+  t.equal((await engine.messageLog()).at(-1), 'firm:approved')
+  // Regression: the invoice awaited approval until the approved reminder was sent.
+  matches(t, await chasing(), { next_stage: 'firm', blocked_reason: null })
+  await backend.database.transaction((tx) =>
+    takeBackDecision(tx, accountId, approval.message.id, { actor: OPERATOR, now: backend.now }),
+  )
+  matches(t, await chasing(), { next_stage: 'firm', blocked_reason: 'awaiting_approval' })
+})
 
 t.test('the preview shows one reminder a day to each customer', async (t) => {
   const engine = await startEngine(t)
