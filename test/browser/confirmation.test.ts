@@ -22,8 +22,8 @@ const database = await openDatabase({
 })
 t.teardown(() => database.close())
 
-/** Moves the time at which each session's password was entered back by an hour. */
-async function outdatePasswords(): Promise<void> {
+/** Makes each session look as if its password was entered an hour ago. */
+async function expireConfirmations(): Promise<void> {
   const confirmed_at = new Date(Date.now() - 3_600_000).toISOString()
   await database.transaction((tx) => tx.updateTable('sessions').set({ confirmed_at }).execute())
 }
@@ -43,7 +43,7 @@ for (const javaScriptEnabled of [true, false]) {
     await page.goto('/settings/wording/firm-en')
     const closing = `Call us <b>today</b>, "please" & thank you.\n\nYours, ${scripts}`
     await page.getByLabel('After the invoices').fill(closing)
-    await outdatePasswords()
+    await expireConfirmations()
     await clickAndLoad(page, button(page, 'Save'))
     await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor()
     if (javaScriptEnabled) await createPageCheck(t, page)('confirmation-kept-form')
@@ -60,7 +60,7 @@ for (const javaScriptEnabled of [true, false]) {
     await page.goto('/settings/webhook-endpoints/new')
     await page.getByLabel('Endpoint URL').fill(url)
     await page.getByLabel('invoice.paid').check()
-    await outdatePasswords()
+    await expireConfirmations()
     await clickAndLoad(page, button(page, 'Add endpoint'))
     await page.getByLabel('Password').fill(PASSWORD)
     await page.getByLabel('Password').press('Enter')
@@ -78,7 +78,7 @@ t.test('a person is deactivated in a dialog that asks for the password, by keybo
   await page.keyboard.press('Enter')
   const dialog = page.getByRole('alertdialog')
   await dialog.waitFor()
-  await outdatePasswords()
+  await expireConfirmations()
   await tabTo(page, dialog.getByRole('button', { name: /^Deactivate/ }))
   await page.keyboard.press('Enter')
   const again = page.getByRole('dialog', { name: 'Confirm that it is you' })
@@ -92,7 +92,7 @@ t.test('a person is deactivated in a dialog that asks for the password, by keybo
   await page.keyboard.type(PASSWORD)
   await page.keyboard.press('Enter')
   await page.getByText('deactivated').first().waitFor()
-  await outdatePasswords()
+  await expireConfirmations()
   await page.getByRole('button', { name: /^Undo/ }).click()
   await confirm(page)
   await page.getByText('reactivated').first().waitFor()

@@ -56,7 +56,7 @@ t.test(
         t.equal(
           await page.evaluate('document.documentElement.scrollWidth <= innerWidth'),
           true,
-          path,
+          `${path} has no horizontal scrolling`,
         )
         if (options.viewport !== PHONE) await takeScreenshots(page, path.slice(1).replace('/', '-'))
       }

@@ -64,22 +64,22 @@ t.test(
   },
 )
 
-/** Ends the session of the page without the browser's knowledge. */
-async function endSessions(page: Page): Promise<void> {
+/** Logs the browser out without loading a page. */
+async function endSession(page: Page): Promise<void> {
   await page.context().clearCookies({ name: 'session' })
 }
 
 for (const javaScriptEnabled of [true, false]) {
   const scripts = javaScriptEnabled ? 'with scripts' : 'without scripts'
 
-  t.test(`a form that is sent after the session keeps what was entered, ${scripts}`, async (t) => {
+  t.test(`a form sent after the session has ended keeps its entries, ${scripts}`, async (t) => {
     const { secret: key } = await system.operator.issueKey(accountId)
     const { json: debtor } = await call(`${url}/api/v1/debtors`, { key, body: { name: 'Initech' } })
     const page = await site.newPage(t, { user: 'ada@acme.example', javaScriptEnabled })
     const check = javaScriptEnabled ? createPageCheck(t, page) : async () => {}
     await page.goto(`/settings/customers/${debtor['id']}/edit`)
     await page.getByLabel('Name').fill('Initech “B.V.” <b>')
-    await endSessions(page)
+    await endSession(page)
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
     await check('session-ended')
@@ -90,8 +90,8 @@ for (const javaScriptEnabled of [true, false]) {
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.getByText('This form was opened by another user').waitFor()
     await check('form-of-another-user')
-    t.equal(await page.getByText('B.V.').count(), 0, 'another user does not see the entries')
-    await endSessions(page)
+    t.notMatch(await page.content(), /B\.V\./, 'another user does not see the entries')
+    await endSession(page)
     await logIn(login, 'ada@acme.example')
     await page.reload()
     await page.getByRole('alert').getByText('send it again').waitFor()
@@ -110,7 +110,7 @@ t.test('a form in a dialog keeps the reason that was entered before another logi
   await page.goto(`/settings/customers/${debtor['id']}`)
   await page.getByRole('button', { name: /^Pause/ }).click()
   await page.getByLabel('Reason').fill('They move to another office.')
-  await endSessions(page)
+  await endSession(page)
   await page
     .getByRole('dialog')
     .getByRole('button', { name: /^Pause/ })

@@ -35,7 +35,8 @@ t.test(
         t.strictSame(await violationsOf(page), [], `${name}: no violations, ${colorScheme}`)
       }
       await page.setViewportSize({ width: 320, height: 640 })
-      t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
+      const fits = await page.evaluate('document.documentElement.scrollWidth <= innerWidth')
+      t.equal(fits, true, `${name}: no horizontal scrolling`)
       await page.setViewportSize({ width: 1280, height: 800 })
     }
     await logIn(page, 'ada@acme.example')

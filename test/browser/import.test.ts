@@ -66,7 +66,7 @@ t.test(
     await check('import-preview')
     await page.setViewportSize({ width: 320, height: 640 })
     const caption = await page.locator('caption', { hasText: 'EUR' }).boundingBox()
-    t.ok(Number(caption?.width) > 200, 'the caption is as wide as a phone')
+    t.ok(Number(caption?.width) > 200, 'on a phone, the caption is wider than 200 pixels')
     await page.setViewportSize({ width: 1280, height: 720 })
     t.equal(await page.locator('textarea').isVisible(), false, 'the text of the file is hidden')
     await page.getByRole('button', { name: 'Record 1,507 records' }).click()

@@ -79,6 +79,7 @@ t.test('on a tablet, the amounts on Home are inside their cards', async (t) => {
   const page = await site.newPage(t, { user: 'ada@acme.example' })
   await page.setViewportSize({ width: 768, height: 1024 })
   await page.goto('/settings')
+  t.ok((await page.locator('main .due table').count()) > 0)
   const outside = await page.evaluate(`[...document.querySelectorAll('main .due table')]
     .filter((table) => {
       const card = table.closest('.card').getBoundingClientRect()
@@ -94,6 +95,7 @@ t.test('on a phone, a label is on the same line as its field', async (t) => {
   await page.setViewportSize({ width: 320, height: 640 })
   for (const path of ['invoices', 'payments', 'messages', 'webhook-deliveries', 'audit-log']) {
     await page.goto(`/settings/${path}`)
+    t.ok((await page.locator('main form label').count()) > 0, `${path} has labels`)
     const separated = await page.evaluate(`[...document.querySelectorAll('main form label')]
       .filter(({ control }) => control !== null)
       .filter((label) => {
@@ -133,6 +135,7 @@ t.test('on paper, a list has no navigation, fields or buttons', async (t) => {
   await page.emulateMedia({ media: 'print' })
   for (const path of ['customers', 'invoices', 'payments', 'messages']) {
     await page.goto(`/settings/${path}`)
+    t.ok((await page.locator('nav').count()) > 0, `${path} has navigation`)
     const shown = await page.evaluate(`[...document.querySelectorAll('nav, input, button, .button')]
       .filter((element) => element.checkVisibility())
       .map((element) => element.outerHTML)`)

@@ -150,12 +150,10 @@ t.test('if passkeys cannot be used, the page says why', async (t) => {
   await oldPage.getByText('This browser does not support passkeys').waitFor()
   t.equal(await oldPage.getByRole('button', { name: 'Log in with a passkey' }).count(), 0)
 
-  const plainPage = await site.newPage(t, {
-    user: 'ada@acme.example',
-    baseURL: url,
-    javaScriptEnabled: false,
-  })
+  const plainPage = await site.newPage(t, { baseURL: url, javaScriptEnabled: false })
+  await plainPage.goto('/settings/login')
   t.equal(await plainPage.getByRole('button', { name: 'passkey' }).count(), 0)
+  await logIn(plainPage, 'ada@acme.example')
   await plainPage.goto('/settings/passkeys/new')
   matches(t, await plainPage.textContent('noscript'), /Without scripts, use an authenticator app/)
 })

@@ -49,7 +49,8 @@ function createQuickPageCheck(t: Test, page: Page) {
   return async (name: string) => {
     await takeScreenshots(page, name)
     t.strictSame(await violationsOf(page), [], `${name}: no violations`)
-    t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
+    const fits = await page.evaluate('document.documentElement.scrollWidth <= innerWidth')
+    t.equal(fits, true, `${name}: no horizontal scrolling`)
   }
 }
 

@@ -285,7 +285,7 @@ t.test('a key is issued and revoked without scripts', async (t) => {
   t.equal(new URL(page.url()).pathname, '/settings/login')
 })
 
-t.test('a form that is sent twice issues one key, and the second response says so', async (t) => {
+t.test('if a form is sent twice, the second response says that its key was issued', async (t) => {
   const page = await site.newPage(t, { user: 'ada@acme.example' })
   await page.goto('/settings/api-keys/new')
   await page.getByLabel('Name').fill('Twice')

@@ -18,7 +18,8 @@ t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', 
   const check = async (name: string) => {
     await takeScreenshots(page, name)
     t.strictSame(await violationsOf(page), [], `${name}: no violations`)
-    t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
+    const fits = await page.evaluate('document.documentElement.scrollWidth <= innerWidth')
+    t.equal(fits, true, `${name}: no horizontal scrolling`)
   }
   await logIn(page, 'ada@acme.example')
   await page.goto('/settings/webhook-endpoints')

@@ -48,7 +48,8 @@ t.test(
 )
 
 t.test('the command line under systemd gets its arguments unchanged', async (t) => {
-  // Regression: of the name `A $100 B`, systemd removed `$100`. In its place, this program prints the arguments.
+  // Regression: systemd removed `$100` from the name `A $100 B`. This test replaces systemd with a program that prints
+  // its arguments.
   const directory = t.testdir({ 'systemd-run': '#!/bin/sh\nprintf "%s\\n" "$@"\n' })
   chmodSync(join(directory, 'systemd-run'), 0o755)
   const env = { ...process.env, PATH: `${directory}:${process.env['PATH']}` }

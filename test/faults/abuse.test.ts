@@ -117,7 +117,7 @@ t.test('calls with a key in use succeed despite clients that do not read respons
   t.comment(`p99 ${alone.p99} ms alone, ${p99} among ${READERS} readers; ${memory} MB`)
   t.strictSame(statuses, [200])
   t.ok(bufferedBytes <= 4 * 1024 * 1024)
-  // The gateway once kept responses that it had sent until a late garbage collection, and used 298 to 359 MB.
+  // The gateway once used 298 to 359 MB, because sent responses stayed in memory until a late garbage collection.
   t.ok(memory < MEMORY_MAX_MB)
   await crowd.close()
 })

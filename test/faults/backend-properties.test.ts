@@ -118,7 +118,7 @@ const lines = fc.oneof(
   linesOf(1_000_000, fc.integer({ min: -AMOUNT_MAX, max: AMOUNT_MAX })),
 )
 
-/** Returns quantity × unit amount as an exact fraction, rounded to the nearest integer, halves away from zero. */
+/** Multiplies without a rounding error, and then rounds to the nearest integer, halves away from zero. */
 function exactAmount({ quantity, unitAmount }: NewLine): bigint {
   const [whole = '', fraction = ''] = String(quantity).split('.')
   const denominator = 10n ** BigInt(fraction.length)

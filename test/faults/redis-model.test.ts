@@ -88,7 +88,7 @@ class KeyModel {
   /** The number of counts that a corrupted counter lost, because the gateway that replaced it did not know them. */
   lost = 0
   isCorrupted = false
-  /** Whether a gateway has counted calls itself, which the other gateway does not know. */
+  /** Whether a gateway has counted calls itself. The other gateway does not know these calls. */
   isCountedSeparately = false
   /** For each gateway, the highest count that it knows. */
   readonly known: [number, number] = [0, 0]

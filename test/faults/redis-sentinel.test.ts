@@ -149,7 +149,7 @@ t.test('a failover that happened while no sentinel was connected is detected', a
   const rateLimiter = connectRateLimiter(t, `redis-sentinel://${hosts}/receivables`)
   await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
   await rateLimiter.consume('key', LIMIT)
-  // The sentinels cannot demote the old master, as if it were cut off from them, but not from the gateway.
+  // The sentinels now cannot demote the old master, as if they could not reach it. The gateway still can.
   await before.client.call('ACL', 'SETUSER', 'default', '-replicaof', '-slaveof')
   await cut()
   await sentinels.failOver()

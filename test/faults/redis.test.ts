@@ -109,7 +109,7 @@ t.test('calls of an outage are reported once if the reply to the report is lost'
 
 // Regression: the calls in progress got the error of the first call that could not be sent any more. The gateway
 // took them for calls that were not sent, and added them to the counter again.
-t.test('calls in progress when the connection is closed are counted once', async (t) => {
+t.test('calls in progress when the connection is closed are not counted twice', async (t) => {
   const { redis, proxy, rateLimiter } = await startThroughProxy(t)
   for (const key of ['key_1', 'key_2', 'key_3', 'key_4']) {
     proxy.set('end at reply')

@@ -25,7 +25,7 @@ t.test(
       backends.push(await startBackend(t, { database, clock }))
     }
     const [first] = backends
-    if (first === undefined) throw new Error('there are two backends')
+    if (first === undefined) throw new Error('there is no backend')
     const key = await first.createKey()
     let calls = 0
     let retries = 0

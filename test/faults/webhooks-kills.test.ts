@@ -111,7 +111,7 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
   t.strictSame(invalid, [])
   for (const { id, body } of events) {
     const webhook = received.get(id)
-    if (webhook?.body !== body) t.fail(id)
+    if (webhook?.body !== body) t.fail(`${id} was received with another body`)
   }
   t.comment({
     kills: KILLS,

@@ -38,7 +38,7 @@ t.test('an e-mail address belongs to one user, regardless of case', async (t) =>
     '@b',
     `${'a'.repeat(250)}@b.example`,
   ])
-    await rejectsWith(t, create({ email }), { code: 'validation_failed' }, email)
+    await rejectsWith(t, create({ email }), { code: 'validation_failed' }, JSON.stringify(email))
   await rejectsWith(t, create({ accountId: 'acct_none' }), { code: 'not_found' })
 })
 

@@ -14,11 +14,11 @@ t.test('an invoice becomes overdue once, at midnight in the account’s time zon
   const fields = { issue_date: '2026-11-01', due_date: '2026-11-21' }
   const invoice = await testAccount.createInvoice(fields)
   await testAccount.createInvoice({ ...fields, status: 'draft' })
-  await announce(webhooks)
+  await recordOverdue(webhooks)
   t.strictSame(await webhooks.eventTypes(), [], 'not on the due date')
   webhooks.advanceClock(3_600_000)
-  await announce(webhooks)
-  await announce(webhooks)
+  await recordOverdue(webhooks)
+  await recordOverdue(webhooks)
   t.strictSame(await webhooks.eventTypes(), ['invoice.overdue'])
   const [delivery] = await webhooks.deliveries()
   const { body } = await testAccount.backend.database.read
@@ -45,7 +45,7 @@ t.test('a paid invoice does not become overdue', async (t) => {
     invoice_id: invoice.id,
   })
   await webhooks.createEndpoint('https://example.com/hook')
-  await announce(webhooks)
+  await recordOverdue(webhooks)
   t.strictSame(await webhooks.eventTypes(), [])
 })
 
@@ -55,12 +55,12 @@ t.test('a new endpoint gets no events about invoices that have long been overdue
   const { id: debtor_id } = await testAccount.createDebtor()
   const fields = { debtor_id, issue_date: '2026-11-01', due_date: '2026-11-02' }
   for (let n = 0; n < 30; n++) await testAccount.createInvoice(fields)
-  await announce(webhooks)
+  await recordOverdue(webhooks)
   await webhooks.createEndpoint('https://example.com/hook', ['invoice.overdue'])
-  await announce(webhooks)
+  await recordOverdue(webhooks)
   t.strictSame(await webhooks.eventTypes(), [])
   await testAccount.createInvoice(fields)
-  await announce(webhooks)
+  await recordOverdue(webhooks)
   t.strictSame(await webhooks.eventTypes(), ['invoice.overdue'])
 })
 
@@ -82,6 +82,6 @@ t.test('an account whose time zone is unknown delays no other account', async (t
   t.strictSame(lines.map(({ account }) => account).sort(), ids.sort())
 })
 
-function announce({ testAccount: { backend } }: Webhooks): Promise<void> {
+function recordOverdue({ testAccount: { backend } }: Webhooks): Promise<void> {
   return recordOverdueEvents({ database: backend.database, log: SILENT }, backend.now)
 }

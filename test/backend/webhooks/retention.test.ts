@@ -97,7 +97,7 @@ t.test(
   },
 )
 
-t.test('a stranded delivery is sent if its endpoint is resumed before it is marked', async (t) => {
+t.test('a delivery is sent if its endpoint is resumed before retention fails it', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.testAccount
   const { database } = backend

@@ -284,7 +284,7 @@ t.test('the log can be filtered and paged; failed deliveries can be redelivered'
   )
 })
 
-t.test('the page of a delivery says when a paused endpoint delays its next attempt', async (t) => {
+t.test('the page of a delivery says that a paused endpoint delays its next attempt', async (t) => {
   const { admin, create, receiver, backend, account, startWorker } = await startEndpointSettings(t)
   const { id } = await create({ events: ['debtor.created'] })
   let respond = () => {}

@@ -54,7 +54,7 @@ const INTERNAL_HOSTS = [
 ]
 
 t.test(
-  'the sender does not connect to an internal address in any spelling, even if the URL was saved',
+  'the sender does not connect to an internal address in any spelling, even if such a URL was saved',
   async (t) => {
     const listener = await startListener(t)
     const sender = createSender({ privateTargetPolicy: 'refuse', attemptMsMax: 3000 })

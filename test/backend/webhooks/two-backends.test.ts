@@ -55,7 +55,7 @@ t.test('two backends record failures of the same endpoints without a deadlock', 
 
 // Regression: the endpoint was disabled because of an attempt that was not recorded.
 t.test(
-  'an attempt whose delivery is claimed meanwhile does not disable its endpoint',
+  'an attempt does not disable its endpoint if its delivery is claimed before the outcome is recorded',
   async (t) => {
     const url = await newPostgresUrl(t)
     const database = await openTestDatabase(t, { url })
