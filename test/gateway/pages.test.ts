@@ -145,8 +145,8 @@ t.test('a backend that rejects the signature of the gateway causes a 503', async
   for (let round = 0; round < 6; round++) t.equal((await both.page()).status, 200)
 })
 
-// Regression: the lines were joined with a comma, and a person whose proxy sends several was not logged in.
-t.test('the backend receives the cookies of all lines', async (t) => {
+// Regression: the values were joined with a comma. A person whose proxy sent several Cookie headers was not logged in.
+t.test('the backend receives the cookies of all Cookie headers', async (t) => {
   let cookies: string | undefined
   backend.setBehavior((socket, _, request) => {
     cookies = /^cookie: (.*)\r$/m.exec(request)?.[1]

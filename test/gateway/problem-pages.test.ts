@@ -76,7 +76,7 @@ t.test('a browser gets a 503 or 504 as an error page', async (t) => {
   assertPage(t, lateForm, 'It is not known whether the change was made.')
 })
 
-// Regression: a script was told to try again, and would have repeated an action that may have been carried out.
+// Regression: the response said to try again. The script would have repeated an action that may have been carried out.
 t.test('a script learns that the outcome of its request is unknown', async (t) => {
   const headers = { accept: 'application/json' }
   const detailOf = async (path: string, sent: Sent) =>

@@ -1,4 +1,4 @@
-/** The responses to problems: each has the document of its own problem, and the request id of its own call. */
+/** Each rendered problem has its own document, and the request id of its own call. */
 import t from 'tap'
 import { createProblemRenderer } from '../../gateway/downstream/response.ts'
 import { Problem, renderProblem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
@@ -7,11 +7,12 @@ const BASE_URL = 'https://api.test'
 
 t.test('successive responses have the right problem and request id', async (t) => {
   const render = createProblemRenderer(BASE_URL)
-  const shed = temporarilyUnavailable('Too many requests at once.')
+  const overload = temporarilyUnavailable('Too many requests at once.')
   const tooLarge = new Problem('payload_too_large', 'The body is over 5 bytes.', {
     members: { max_bytes: 5 },
   })
-  for (const [index, problem] of [shed, shed, tooLarge, shed, tooLarge, tooLarge].entries()) {
+  const problems = [overload, overload, tooLarge, overload, tooLarge, tooLarge]
+  for (const [index, problem] of problems.entries()) {
     const requestId = `req_${index}`
     const { status, body } = render(problem, requestId)
     t.equal(status, problem.status)

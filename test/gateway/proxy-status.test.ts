@@ -12,7 +12,7 @@ function proxyError(code: ProblemCode): string | undefined {
 
 // Regression: expired keys and addresses that are not allowed were reported as malformed requests.
 t.test(
-  'the rejection of a key, an address, a scope or a rate is reported as a denied request',
+  'each problem with the status 401, 403 or 429 is reported as a denied request',
   async (t) => {
     const codes = Object.keys(PROBLEM_TYPES) as (keyof typeof PROBLEM_TYPES)[]
     const denied = codes.filter((code) => [401, 403, 429].includes(PROBLEM_TYPES[code].status))

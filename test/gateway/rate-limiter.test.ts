@@ -87,7 +87,7 @@ t.test(
 )
 
 t.test(
-  'calls of one turn before and after a change of the limit get their own limits',
+  'each call is compared with its own limit, even if calls of the same turn have other limits',
   async (t) => {
     const redis = await startRedis(t)
     const rateLimiter = await connect(t, redis.url)
@@ -190,7 +190,7 @@ t.test(
 
 for (const fault of ['stopped', 'killed'] as const) {
   t.test(
-    `while Redis is ${fault}, calls are counted in the gateway, and reported once afterwards`,
+    `while Redis is ${fault}, calls are counted in the gateway, and added to the counter in Redis afterwards`,
     async (t) => {
       const redis = await startRedis(t)
       const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
@@ -371,7 +371,8 @@ for (const onOutage of ['local', 'deny'] as const) {
         consumeMany(rateLimiter, good, 5),
       ])
       const used = 11 + index
-      matches(t, spoiled, { used, degraded: false, windowEndsAt: first?.windowEndsAt }, kind)
+      const expected = { used, degraded: false, windowEndsAt: first?.windowEndsAt }
+      matches(t, spoiled, expected, `a counter that is ${kind}`)
       t.strictSame(
         others.map(({ used, degraded }) => [used, degraded]),
         [1, 2, 3, 4, 5].map((call) => [10 + 5 * index + call, false]),
@@ -483,23 +484,26 @@ function block(ms: number): void {
   while (performance.now() < until);
 }
 
-t.test('the log says that the rate limit is shared when no partition is unavailable', async (t) => {
-  // Regression: it said so when one master of a cluster was available again, although others were not.
-  const { url } = await startRedis(t)
-  const tls = { ca: undefined, cert: undefined, key: undefined }
-  const store = connectRedis({ address: parseRedisAddress(url), tls })
-  const { log, lines } = recordLog<{ readonly msg: string }>()
-  const breakers = new CircuitBreakers(store, 'local', log)
-  t.teardown(() => {
-    breakers.close()
-    store.close()
-  })
-  await until(() => breakers.state() === 'exact', 'Redis is reached')
-  for (const partition of ['one', 'two']) breakers.open(partition, '', new Error('ECONNRESET'))
-  await until(() => breakers.state() === 'exact', 'Redis is available again')
-  const shared = 'redis is available: the rate limit is shared by all gateways'
-  t.strictSame(
-    lines.map(({ msg }) => msg).filter((msg) => msg.startsWith('redis is available')),
-    [shared, 'redis is available in this partition', shared],
-  )
-})
+// Regression: the log said so when one master of a cluster was available again, although others were not.
+t.test(
+  'the log says that the rate limit is shared once all partitions are available',
+  async (t) => {
+    const { url } = await startRedis(t)
+    const tls = { ca: undefined, cert: undefined, key: undefined }
+    const store = connectRedis({ address: parseRedisAddress(url), tls })
+    const { log, lines } = recordLog<{ readonly msg: string }>()
+    const breakers = new CircuitBreakers(store, 'local', log)
+    t.teardown(() => {
+      breakers.close()
+      store.close()
+    })
+    await until(() => breakers.state() === 'exact', 'Redis is reached')
+    for (const partition of ['one', 'two']) breakers.open(partition, '', new Error('ECONNRESET'))
+    await until(() => breakers.state() === 'exact', 'Redis is available again')
+    const shared = 'redis is available: the rate limit is shared by all gateways'
+    t.strictSame(
+      lines.map(({ msg }) => msg).filter((msg) => msg.startsWith('redis is available')),
+      [shared, 'redis is available in this partition', shared],
+    )
+  },
+)

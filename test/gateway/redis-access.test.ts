@@ -100,7 +100,7 @@ t.test(
   },
 )
 
-t.test('/readyz explains why Redis cannot be used', async (t) => {
+t.test('the rate limiter reports why it cannot use Redis', async (t) => {
   const guarded = await startGuarded(t)
   const old = await startRedis(t, ['--rename-command', 'PEXPIRETIME', ''])
   const open = await startRedis(t)

@@ -66,7 +66,7 @@ t.test('an error names the mistake, and never the password', async (t) => {
     ['redis://gw:1?canary@host', /must encode special characters/],
     // Regression: the gateway did not log in.
     ['redis://canary@host', /must have a password for its user;.* redis:\/\/:password@host$/],
-    // Regression: these two were told to write the password before the host.
+    // Regression: the messages for these two said to write the password before the host.
     ['unix:///run/redis.sock?username=canary', /must have a password .* \?password=…$/],
     ['redis-sentinel://s1/main?sentinel_username=canary', /.* \?sentinel_password=…$/],
     ['unix://host/run/redis.sock', /must name a path/],

@@ -31,7 +31,7 @@ t.test('the most specific media range of Accept decides whether JSON is acceptab
     ['text/html', 406],
     ['application/json, */*;q=0', 200],
     ['application/json;q=0.1, application/*;q=0', 200],
-    // Regression: got 406, although it excludes only the media type of problems.
+    // Regression: this header got 406, although it excludes only the media type of problems.
     ['application/problem+json;q=0, application/*', 200],
     ['application/problem+json;q=0', 406],
     ['application/*, text/html', 200],

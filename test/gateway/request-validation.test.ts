@@ -13,7 +13,7 @@ const get = (target: string) => `GET ${target} HTTP/1.1\r\n${HEADERS}\r\n`
 const post = (headers: string, body: string) =>
   `POST /api/v1/debtors HTTP/1.1\r\n${HEADERS}${headers}\r\n${body}`
 
-/** Each name and each value counts as one byte more than it has, for the colon or the line end. */
+/** Each name counts one byte more for its colon, and each value one byte more for its line end. */
 function getWithHeaderBytes(bytes: number): string {
   const headers = `${HEADERS}Connection: close\r\nX-A: `
   const others = headers.replaceAll(': ', ':').replaceAll('\r\n', '\n').length + 1

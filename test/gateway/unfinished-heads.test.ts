@@ -16,14 +16,15 @@ const BEGIN = 'GET / HTTP/1.1\r\nHost: a\r\nX-A: '
 const TAIL = 'x'.repeat(20)
 const OFFSETS = [0, 1, 2, 3]
 
-/** Whether the reader rejects `bytes` if they begin at this offset of their memory. */
+/** Returns whether the reader rejects `bytes` if they begin at this offset of their memory. */
 function isRejected(bytes: Buffer, offset: number): boolean {
   const memory = Buffer.alloc(offset + bytes.length + 1, '\x00')
   bytes.copy(memory, offset)
   const reader = new RequestReader()
   reader.push(memory.subarray(offset, offset + bytes.length))
   try {
-    return reader.readHead() !== undefined
+    reader.readHead()
+    return false
   } catch {
     return true
   }

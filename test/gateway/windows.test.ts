@@ -24,7 +24,7 @@ t.test('a window ends within an hour even if the clock is set back', (t) => {
   t.end()
 })
 
-// Before the fix, the calls were added to the count of the store, which had already begun another window.
+// Regression: the calls were added to the count of the store, which had already begun another window.
 t.test(
   'calls of a window from before the clock was set back do not count in the next window',
   (t) => {

@@ -165,7 +165,7 @@ async function compare(scenario: Scenario, keys: Keys, rate: number): Promise<Ro
   const figures = new Map<string, Round[]>(subjects.map(({ name }) => [name, []]))
   const requests = keys.all.map(requestOf)
   for (let round = 0; round < Number(options.rounds); round++) {
-    for (const subject of inTurn(round)) {
+    for (const subject of rotatedSubjects(round)) {
       const measure = () =>
         withSubject(subject, scenario, keys, async (running) => {
           const closed = await measureClosed(running, keys)
@@ -239,7 +239,7 @@ function requestOf(key: string): Buffer {
 }
 
 /** Returns the subjects in another order in each round, so that no subject is always the first. */
-function inTurn(round: number): readonly Subject[] {
+function rotatedSubjects(round: number): readonly Subject[] {
   const from = round % Math.max(1, subjects.length)
   return [...subjects.slice(from), ...subjects.slice(0, from)]
 }

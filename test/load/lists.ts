@@ -284,7 +284,7 @@ async function openDataset(url: string, invoices: number) {
     if (known === undefined) await fill(ledger)
     if (known === undefined) await addReader(account.id)
     await updateAllTotals(database)
-    // Otherwise, each page that shows totals would read the changes that were deleted when the totals were computed.
+    // Without this, each page that shows totals would scan the dead rows that `updateAllTotals` has left.
     if (known === undefined && isPostgres(url)) await analyzeTables(url)
     const peppers = [{ version: 'v1', secret: SECRETS.KEY_PEPPER }]
     const key = { accountId: account.id, name: 'Caller', scopes: SCOPES }

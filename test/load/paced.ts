@@ -9,7 +9,7 @@ import { quantile } from './report.ts'
 /** The pause between two checks of clock and sockets. It limits the precision of the figures. */
 const PAUSE_MS = 0.05
 const LENGTH = /\r\ncontent-length: (\d+)/i
-const CLOCK = new Int32Array(new SharedArrayBuffer(4))
+const NEVER_NOTIFIED = new Int32Array(new SharedArrayBuffer(4))
 /** How long to wait for responses after the last call was due. */
 const END_MS_MAX = 5_000
 
@@ -96,7 +96,7 @@ export async function callAtPace<Tag>(url: string, paced: Paced<Tag>): Promise<L
       if (dueAt > allBusyAt) lateness.push(performance.now() - dueAt)
     }
     await new Promise((resolve) => setImmediate(resolve))
-    Atomics.wait(CLOCK, 0, 0, PAUSE_MS)
+    Atomics.wait(NEVER_NOTIFIED, 0, 0, PAUSE_MS)
   }
   for (const connection of opened) connection.close()
   return { sentMs: quantile(lateness, 0.99), readMs: quantileByTime(turns, 0.99) }

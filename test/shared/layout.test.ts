@@ -80,7 +80,7 @@ t.test('each wrapped package is imported only where it is wrapped', async (t) =>
     t.strictSame(
       importers.filter((file) => !allowed.test(file)),
       [],
-      packageName,
+      `${packageName} is imported only where it is wrapped`,
     )
   }
 })

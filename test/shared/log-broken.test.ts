@@ -59,15 +59,18 @@ for (const [script, code] of [
 }
 
 // Regression: such a process did not end, not even after a second signal.
-t.test('a process ends although the reader of its log has stopped', async (t) => {
-  const script = `
+t.test(
+  'a process kills itself if the reader of its log stops without closing the pipe',
+  async (t) => {
+    const script = `
     import { createLogger, exitAfterFlush } from ${LOG}
     const log = createLogger('test', 'info')
     for (let line = 0; line < 2_000; line++) log.info({ text: 'x'.repeat(1_000) }, 'a line')
     process.stdin.resume().on('end', () => exitAfterFlush(log, 0))
   `
-  const child = spawn(process.execPath, commandOf(script), { stdio: 'pipe' })
-  t.teardown(() => child.kill('SIGKILL'))
-  child.stdin.end()
-  t.strictSame(await once(child, 'exit'), [null, 'SIGKILL'])
-})
+    const child = spawn(process.execPath, commandOf(script), { stdio: 'pipe' })
+    t.teardown(() => child.kill('SIGKILL'))
+    child.stdin.end()
+    t.strictSame(await once(child, 'exit'), [null, 'SIGKILL'])
+  },
+)

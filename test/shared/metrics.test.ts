@@ -68,7 +68,7 @@ t.test('when one of several processes hangs or ends, its totals are still includ
   t.strictSame(await read(), [4, 2, 2], 'a new process replaces the ended one')
 })
 
-// Before, the lag was the average of all workers, so that no alert fired while one of four workers was blocked.
+// Regression: the lag was the average of all workers, so that no alert fired while one of four workers was blocked.
 t.test('the event loop lag of several processes is that of the slowest one', async (t) => {
   const snapshot = await createMetrics('test').registry.getMetricsAsJSON()
   const name = 'nodejs_eventloop_lag_p99_seconds'

@@ -32,6 +32,7 @@ t.test('in problem examples, details are sentences; field errors end with a peri
   const details = problems.map(({ detail }) => textOf(detail))
   const errors = problems.flatMap(({ errors }) => listOf(errors)).map(membersOf)
   t.ok(details.length > 40)
+  t.ok(errors.length > 0)
   t.strictSame(
     details.filter((detail) => !/^[\p{Lu}\d].*\.$/su.test(detail)),
     [],

@@ -92,11 +92,12 @@ function leafValuesOf(value: unknown, path = ''): [string, unknown][] {
 t.test(
   'every example body is accepted, and gets the example response of the same name if there is one',
   async (t) => {
-    const third = { debtor_external_id: 'C-10042', currency: 'EUR', amount: 150_000 }
+    const thirdInvoice = { debtor_external_id: 'C-10042', currency: 'EUR', amount: 150_000 }
     for (const id of ['createDebtor', 'createInvoice', 'createPayment'] as const) {
       const operation = operationOf(id)
       const [created] = operation.responses
       const shown = created?.content?.examples ?? []
+      let compared = 0
       for (const [index, example] of (operation.body?.examples ?? []).entries()) {
         const response = await makeCall(operation, example)
         t.equal(response.status, 201, `${id}: ${example.name}`)
@@ -106,15 +107,17 @@ t.test(
         const expected = shown.find(({ name }) => name === example.name) ?? shown[index]
         const hasExpected =
           expected?.name === example.name || (expected?.name === 'example' && index === 0)
-        if (hasExpected)
-          t.strictSame(
-            leafValuesOf(response.json),
-            leafValuesOf(expected?.value),
-            `${id}: ${example.name}`,
-          )
+        if (!hasExpected) continue
+        compared++
+        t.strictSame(
+          leafValuesOf(response.json),
+          leafValuesOf(expected?.value),
+          `${id}: ${example.name}`,
+        )
       }
+      t.ok(compared > 0, `${id} has an example response to compare`)
       if (id === 'createInvoice') {
-        const { json } = await call(`${url}/invoices`, { key, body: third })
+        const { json } = await call(`${url}/invoices`, { key, body: thirdInvoice })
         ids.set('inv_01M6DJMH85QMDT50Z0FRC4FD0P', json.id)
       }
     }

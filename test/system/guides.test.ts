@@ -56,7 +56,9 @@ async function createReader(invoices = 3): Promise<Reader> {
   }
 }
 
-/** Runs the commands of a guide. A value that the reader fills in ends in `…`, and comes from an earlier response. */
+/**
+ * Runs the commands of a guide. A value that ends in `…` is replaced by that of the reader or of an earlier response.
+ */
 async function follow(t: Test, guide: string, reader: Reader): Promise<void> {
   const env: Record<string, string> = { KEY: reader.key }
   const known: Record<string, string> = {

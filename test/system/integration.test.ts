@@ -169,7 +169,7 @@ t.test('despite kills and lost responses, each valid bank line is recorded once'
     t.strictSame(
       copyOf(type),
       stored.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
-      type,
+      `the copies of ${type}`,
     )
   }
   const due = copyOf('invoices').reduce((sum, invoice) => sum + invoice.amount_due, 0)

@@ -140,7 +140,7 @@ t.test('the response to a malformed call from another address shows the limit', 
     t.strictSame(
       [text.split(' ', 2)[1], field('x-ratelimit-remaining'), field('x-ratelimit-reset')],
       ['400', '599', headers['x-ratelimit-reset']],
-      what,
+      `a malformed ${what}`,
     )
   }
 })

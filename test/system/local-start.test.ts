@@ -17,12 +17,12 @@ const ANY_PORTS = {
 }
 
 /**
- * Runs the program of `npm start` until it ends. Resolves with its exit code and output. `enter` is a command that runs
- * the program.
+ * Runs the program of `npm start` until it ends, with the command `wrapper` if there is one. Resolves with its exit
+ * code and output.
  */
-function start(settings: Readonly<Record<string, string>>, enter: readonly string[] = []) {
+function start(settings: Readonly<Record<string, string>>, wrapper: readonly string[] = []) {
   const env = { ...SCRIPT_ENV, ...ANY_PORTS, LOG_LEVEL: 'fatal', ...settings }
-  const [command = '', ...words] = [...enter, process.execPath, 'deploy/local.ts']
+  const [command = '', ...words] = [...wrapper, process.execPath, 'deploy/local.ts']
   return new Promise((resolve) => {
     execFile(command, words, { env }, (error, stdout, stderr) => {
       resolve({ code: error?.code, stdout, stderr })
@@ -47,19 +47,23 @@ t.test('npm start says why its data directory cannot be used', async (t) => {
 })
 
 // Regression: each later start failed, because the file with the secrets existed, but was incomplete.
-t.test('npm start succeeds after a start during which the disk was full', async (t) => {
-  const directory = t.testdir()
-  // Without this, Node would save incomplete files in the cache that other tests use.
-  const uncached = { NODE_DISABLE_COMPILE_CACHE: '1' }
-  const limited = ['prlimit', '--fsize=64']
-  matches(t, await start({ DATA_DIR: directory, ...uncached }, limited), {
-    code: 2,
-    stderr: /^The directory \S+ of DATA_DIR cannot be used: E/,
-  })
-  matches(t, await start({ DATA_DIR: directory, DEMO_PASSWORD: 'short' }), {
-    stderr: /^The demo account could not be prepared: The password must have/,
-  })
-})
+t.test(
+  'npm start creates secrets that an earlier start could not write to a full disk',
+  async (t) => {
+    const directory = t.testdir()
+    // Without this, Node would save incomplete files in the cache that other tests use.
+    const uncached = { NODE_DISABLE_COMPILE_CACHE: '1' }
+    const limited = ['prlimit', '--fsize=64']
+    matches(t, await start({ DATA_DIR: directory, ...uncached }, limited), {
+      code: 2,
+      stderr: /^The directory \S+ of DATA_DIR cannot be used: E/,
+    })
+    // With this password, a start ends after its backend has started.
+    matches(t, await start({ DATA_DIR: directory, DEMO_PASSWORD: 'short' }), {
+      stderr: /^The demo account could not be prepared: The password must have/,
+    })
+  },
+)
 
 t.test('npm start stops its processes if it cannot prepare the demo account', async (t) => {
   const directory = t.testdir()

@@ -93,7 +93,7 @@ t.test(
     t.strictSame(names, [...before, `rate-limit:{${id}}`].toSorted())
     for (const name of names) {
       matches(t, name, /^rate-limit:\{key_[0-9A-Z]{26}\}$/)
-      t.ok((await redis.client.pttl(name)) > 0, 'expires')
+      t.ok((await redis.client.pttl(name)) > 0, `${name} expires`)
     }
   },
 )

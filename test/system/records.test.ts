@@ -65,7 +65,7 @@ t.test('after an erasure, the next call shows the debtor as erased', async (t) =
   matches(t, repeated, containing(`${places} still contain the data`))
   const invoice = { debtor_id: id, currency: 'EUR', amount: 100, notes: 'Ask for Ms. Jansen' }
   await create('/invoices', invoice)
-  // Regression: the rows that a repeated erasure erased were said to have been erased at the time of the first one.
+  // Regression: the message said that the first erasure had erased these rows.
   matches(t, await repeat(), containing(`${before} This run also erased rows: 1 in invoices`))
   await rejectsWith(t, cli('debtors', 'restore', id), { code: 1, stderr: /erased/ })
 })

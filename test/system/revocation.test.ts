@@ -12,7 +12,7 @@ const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
 const account = await system.operator.createAccount()
 
 /** Calls, with the status that each would get if the key were valid. */
-const STATUS_IF_VALID: [number, string, number][] = [
+const STATUS_IF_VALID: [status: number, path: string, rateLimit: number][] = [
   [200, '/api/v1/me', 600],
   [403, '/api/v1/invoices', 600],
   [404, '/api/v1/nowhere', 600],

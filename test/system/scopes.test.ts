@@ -95,12 +95,13 @@ for (const { operationId, scope, method } of operations) {
     ]
     for (const [what, key, code] of cases) {
       const response = await callOperation(operationId, key)
-      matches(t, response, { status: 401, json: { status: 401, code } }, what)
+      const message = `the key is ${what}`
+      matches(t, response, { status: 401, json: { status: 401, code } }, message)
       const challenge =
         what === 'missing' ? 'Bearer realm="api"' : 'Bearer realm="api", error="invalid_token"'
-      t.equal(response.headers['www-authenticate'], challenge, what)
-      t.equal(response.headers['x-ratelimit-remaining'], '0', what)
-      t.equal(response.headers['x-ratelimit-limit'], undefined, what)
+      t.equal(response.headers['www-authenticate'], challenge, message)
+      t.equal(response.headers['x-ratelimit-remaining'], '0', message)
+      t.equal(response.headers['x-ratelimit-limit'], undefined, message)
     }
   })
 }

@@ -61,7 +61,7 @@ t.test('a socket in use, or a file that is not a socket, is not replaced', async
 })
 
 t.test('an error says why a backend could not test whether a socket is in use', async (t) => {
-  // Regression: after every error, it said that another process uses the socket, even if permission was missing.
+  // Regression: the message always said that another process uses the socket, even if permission was missing.
   const socket = socketFor(t)
   const other = createServer().listen(socket)
   t.teardown(() => other.close())

@@ -27,7 +27,7 @@ t.test('a gateway with workers runs on a machine without IPv4', NEEDS_NAMESPACE,
   const settings = { GATEWAY_WORKERS: '2', REDIS_URL: `unix://${redis}` }
   const gateway = await startGateway(t, `unix:${backend}`, settings, WITHOUT_IPV4)
 
-  /** Runs the health check of the image, which requests the supervisor, and this the workers. */
+  /** Runs the health check of the image. It queries the supervisor, which queries the workers. */
   const isHealthy = (host: string) => {
     const env = {
       ...SCRIPT_ENV,

@@ -91,7 +91,7 @@ t.test('readiness, liveness and the log level apply to all workers', async (t) =
   await operations('/log-level', { method: 'PUT', body: 'warn' })
   const changed = () => gateway.log().split('log level changed').length - 1
   // Each process writes its own log line, before or after the response.
-  await until(() => changed() >= 1 + WORKERS, 'every process has logged it')
+  await until(() => changed() >= 1 + WORKERS, 'every process has logged the change')
   t.equal(changed(), 1 + WORKERS)
 })
 
