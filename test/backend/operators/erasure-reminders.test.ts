@@ -21,7 +21,7 @@ const DAY_MS = 86_400_000
 /** Matches the person's name and e-mail addresses, but not the address of the webhook receiver. */
 const PERSON = /Jansen|jan jansen|@jansen/
 
-/** Returns a function that resolves with the rows of all tables that contain personal data. */
+/** Returns a function that resolves with all rows that contain personal data, from every table. */
 async function searchRows(t: Test, reader: Reader): Promise<() => Promise<string[]>> {
   const sqliteDatabase = await openTestDatabase(t, { url: `sqlite:${t.testdirName}/tables.db` })
   const shapes = await sqliteDatabase.transaction((tx) =>
@@ -97,7 +97,7 @@ t.test(
       reason: 'asked',
     })
     t.strictSame(await rowsWithPerson(), [])
-    // Regression: the sender of a mail that arrived after the erasure was stored.
+    // Regression: if a mail arrived after the erasure, its sender was stored.
     t.equal((await service.post(reply(second))).status, 200)
     t.strictSame(await rowsWithPerson(), [])
 

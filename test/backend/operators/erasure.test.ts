@@ -211,7 +211,7 @@ t.test('a synchronized copy contains no personal data after a long erasure', asy
   const types = ['invoices', 'payments', 'messages']
   const copies = types.map((type) => createSyncedCopy(type, 200, testAccount.get))
   const { clock, later, lastTime } = createSlowClock(backend.now)
-  // The client's run begins ten minutes after the command. Only the debtor itself is erased by then.
+  // The client's run begins ten minutes after the command, but reads the records before they are erased.
   for (const copy of copies) await copy.run(later(10))
   await eraseDebtor(backend.database, debtor.id, { actor: OPERATOR, clock, reason: REASON })
   // Regression: each record got the time at which the command began, which this run considered old.

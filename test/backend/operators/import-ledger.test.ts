@@ -91,7 +91,7 @@ t.test('dates are parsed in the given format, and must exist', async (t) => {
   t.equal(dateReader('YYYYMMDD')('20130403'), '2013-04-03')
   t.equal(dateReader('M/D/YYYY')('2/29/2013'), undefined, 'not a leap year')
   t.equal(dateReader('M/D/YYYY')('26/1/2013'), undefined)
-  t.equal(dateReader('MM/DD/YYYY')('1/26/2013'), undefined, 'the format has two digits')
+  t.equal(dateReader('MM/DD/YYYY')('1/26/2013'), undefined, 'MM requires two digits')
   t.equal(dateReader('D.M.YYYY')('3-4-2013'), undefined)
   for (const format of ['M/D/YY', 'M/YYYY', 'D/D/YYYY', 'DMYYYY', 'M/D/YYYY hh', '']) {
     throwsWith(t, () => dateReader(format), { name: 'LedgerError' }, format)
@@ -278,7 +278,7 @@ t.test('wrong quotation marks are listed with all other errors', async (t) => {
   }
 })
 
-t.test('a missing column is reported together with the columns of the file', async (t) => {
+t.test('missing and ambiguous columns, missing rows and wrong options are reported', async (t) => {
   await rejectsWith(t, read('Rechnung,customer,date,amount\n1,2,3,4\n'), {
     message: /no column was found for number.*The file has: Rechnung, customer, date, amount\./,
   })
@@ -331,7 +331,7 @@ t.test('a large file is parsed in slices, which do not split characters', async 
   )
 })
 
-t.test('a file that is not CSV in UTF-8 is rejected as a whole', async (t) => {
+t.test('a file that is not UTF-8, not CSV, empty or without currency is rejected', async (t) => {
   await rejectsWith(t, read(Buffer.from([0x6e, 0xe9, 0x0a])), { message: /not UTF-8/ })
   await rejectsWith(t, read(`"${HEADER}\n1,2\n`), { message: /not valid CSV/ })
   await rejectsWith(t, read(''), { message: /a line of headers/ })

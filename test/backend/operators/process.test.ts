@@ -168,7 +168,7 @@ t.test('a missing or invalid setting prevents the start, and the error names it'
     code: 2,
     stderr: /DATABASE_URL must be/,
   })
-  // Regression: only the start failed, and was repeated, because its exit code was 1.
+  // Regression: the exit code was 1, so the start was repeated.
   const direct = { DATABASE_URL: 'postgres://h/d', DATABASE_DIRECT_URL: 'postgres://u:p/w@h/d' }
   matches(t, await start(environment(t, direct)), {
     code: 2,

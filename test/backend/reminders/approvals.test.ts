@@ -110,7 +110,7 @@ t.test('an approval is decided once', async (t) => {
 })
 
 t.test('a reminder whose text is not written yet cannot be approved', async (t) => {
-  // Regression: the error said that the reminder awaited no decision, because its approval was pending.
+  // Regression: the error said that the reminder awaited no decision, although its approval was pending.
   const engine = await startEngine(t)
   await engine.createInvoice('2026-11-01')
   await engine.planAndSendAt('2026-11-04T08:00:00.000Z')

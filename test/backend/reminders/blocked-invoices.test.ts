@@ -166,7 +166,7 @@ t.test('a dispute neither shortens nor prolongs the pause after a payment', asyn
   t.strictSame(await chasingOf(engine, paidDuring), ['paused', 'payment_received'])
   t.strictSame(await chasingOf(engine, reversed), ['active', null])
   await engine.planAndSendAt('2026-11-27T08:00:00.000Z')
-  t.equal(engine.smtp.mails.length, 1, 'about the invoice whose payment was reversed')
+  t.equal(engine.smtp.mails.length, 1, 'the other two invoices are paused')
   await dispute(engine, paidBefore)
   await engine.planAndSendAt('2026-12-02T08:00:00.000Z')
   await resolve(engine, paidBefore)

@@ -81,7 +81,7 @@ t.test('a rehearsal is rejected unless REHEARSAL is on', async (t) => {
   matches(t, stderr, containing('REHEARSAL=on'))
 })
 
-t.test('the kill switches of one account and of all accounts suppress reminders', async (t) => {
+t.test('an account’s kill switch suppresses reminders; the installation has one too', async (t) => {
   const cli = await prepareReminderCli(t)
   const { accountId, json } = cli
   matches(t, await json('kill-switch', 'on', '--reason', 'An audit', '--account', accountId), {

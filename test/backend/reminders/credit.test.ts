@@ -155,7 +155,7 @@ t.test('money in another currency does not cancel a reminder', async (t) => {
 })
 
 t.test(
-  'a credit cancels the reminder about another invoice that money on account covers now',
+  'if a credit frees money on account for another invoice, the reminder about that is cancelled',
   async (t) => {
     const engine = await startEngine(t)
     const { backend, accountId } = engine.testAccount

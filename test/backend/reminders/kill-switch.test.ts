@@ -71,7 +71,7 @@ t.test('the kill switch of an unknown account cannot be changed', async (t) => {
 })
 
 t.test(
-  'if a credit cancels a message while the kill switch is on, its other invoice is reminded after the release',
+  'if a credit cancels a message while the kill switch is on, a reminder about its other invoice follows the release',
   async (t) => {
     const engine = await startEngine(t)
     const { accountId, backend, read } = engine.testAccount
@@ -96,9 +96,9 @@ t.test(
   },
 )
 
-t.test('after the release, every customer of a large account is reminded', async (t) => {
+t.test('after the release, reminders are planned for more customers than one batch', async (t) => {
   const engine = await startEngine(t)
-  // One batch schedules the planning of 500 debtors.
+  // One batch schedules the planning of 500 debtors. Only the last debtor has an invoice.
   for (let n = 0; n < 500; n++) await engine.createDebtor()
   await engine.createInvoice('2026-11-19')
   await engine.killSwitch({ on: true, reason: 'An audit' })

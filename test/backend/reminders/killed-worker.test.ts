@@ -188,7 +188,7 @@ t.test('a message about a reopened invoice is not sent on the day of another', a
   t.strictSame(await engine.messageLog(), ['friendly:sent', 'friendly:scheduled'])
 })
 
-t.test('a payment reports a message once, whose invoices it pays and covers', async (t) => {
+t.test('a payment for both invoices of a message reports the message once', async (t) => {
   const engine = await startEngine(t)
   const paid = await engine.createInvoice('2026-11-18')
   await engine.createInvoice('2026-11-19', { debtor_id: paid.debtor_id })

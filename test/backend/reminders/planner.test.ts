@@ -187,7 +187,7 @@ t.test('a courtesy reminder is sent by the due date or not at all', async (t) =>
   t.strictSame(stagesOf(debtorIn({ ladder, invoices: [after] })), ['friendly of 1'])
 })
 
-t.test('the pause of an invoice lasts until its end, but not longer', async (t) => {
+t.test('a paused invoice is planned when its pause ends, and not earlier', async (t) => {
   const pausedUntil = (until: Date) =>
     planDebtor(
       debtorIn({
@@ -261,7 +261,7 @@ t.test('the stages of a ladder are a whole number of days apart, at least five',
       return Object(error).members.errors.map(({ pointer }: { pointer: string }) => pointer)
     }
   }
-  t.strictSame(faults({ reminder: 7 }), ['/ladder/reminder'], 'five days after the friendly one')
+  t.strictSame(faults({ reminder: 7 }), ['/ladder/reminder'], 'day 7 is too soon after day 3')
   t.strictSame(faults({ reminder: 8 }), [])
   t.strictSame(faults({ courtesy: -1 }), ['/ladder/friendly'])
   t.strictSame(faults({ firm: 11, final: 15 }), ['/ladder/firm', '/ladder/final'])

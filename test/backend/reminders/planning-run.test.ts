@@ -115,7 +115,7 @@ t.test('concurrent planning runs plan each message once', async (t) => {
 
 t.test('a synchronized copy misses nothing of a long planning run', async (t) => {
   const { testAccount, deps, createInvoice } = await startEngine(t)
-  // More than one transaction plans.
+  // The planning of so many debtors takes more than one transaction.
   for (let n = 0; n < 30; n++) await createInvoice('2026-11-19')
   const copy = createSyncedCopy('messages', 200, testAccount.get)
   const { clock, later, lastTime } = createSlowClock(new Date(MORNING))

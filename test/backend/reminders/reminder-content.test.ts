@@ -74,7 +74,7 @@ t.test(
     t.strictSame((await engine.messageLog()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
     t.equal((await engine.messages()).at(-2)?.approval_status, 'lapsed')
     matches(t, (await pendingApproval(engine))?.message.body, containing('DE89 3704'))
-    t.equal(engine.smtp.mails.length, 2, 'only the two earlier stages')
+    t.equal(engine.smtp.mails.length, 2, 'only the two earlier stages were sent')
   },
 )
 

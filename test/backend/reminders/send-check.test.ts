@@ -95,7 +95,7 @@ t.test('the kill switch blocks reminders, and its release sends no backlog', asy
     t.strictSame(
       await engine.messageLog(),
       ['friendly:suppressed', 'friendly:sent'],
-      'the next stage, once',
+      'one reminder is sent after the release',
     )
     t.equal(engine.smtp.mails.length, 1)
   }
@@ -117,7 +117,7 @@ t.test(
     t.strictSame(
       await engine.messageLog(),
       ['friendly:suppressed', 'friendly:sent'],
-      'planned again',
+      'the reminder is planned again',
     )
   },
 )
@@ -286,7 +286,7 @@ t.test(
   },
 )
 
-t.test('a new address gets no reminder until an Admin confirms it', async (t) => {
+t.test('after an unsubscription, a new address gets no reminder until confirmed', async (t) => {
   const engine = await startEngine(t)
   const { testAccount, service } = engine
   const { backend, accountId } = testAccount

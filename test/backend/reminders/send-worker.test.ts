@@ -50,8 +50,8 @@ t.test('the worker looks up when the next message is due', async (t) => {
   const next = (at: string, horizonMs: number) =>
     REMINDER_LEASES.findNextRun(database.read, new Date(at), horizonMs)
   t.strictSame(await next(MORNING, 2500), due)
-  t.equal(await next(MORNING, 2499), undefined, 'later than the next poll')
-  t.equal(await next(due.toISOString(), 2500), undefined, 'due now')
+  t.equal(await next(MORNING, 2499), undefined, 'undefined if the next poll is earlier')
+  t.equal(await next(due.toISOString(), 2500), undefined, 'undefined if the message is due now')
 })
 
 t.test('a message with malformed stored facts does not block other messages', async (t) => {

@@ -274,7 +274,7 @@ t.test('a reminder does not announce an invoice whose due date has passed', asyn
 
 t.test('waiting reminders about invoices that the account excludes are cancelled', async (t) => {
   // Regression: a reminder that waited for a retry or for approval was sent, although Settings said that no reminders
-  // are sent about invoices that fell due before the day.
+  // are sent about invoices that fell due before the chosen day.
   const engine = await startEngine(t)
   const { backend, accountId } = engine.testAccount
   await engine.createInvoiceAwaitingApproval()

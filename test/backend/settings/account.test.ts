@@ -96,7 +96,7 @@ t.test(
   },
 )
 
-t.test('Members can only read the account', async (t) => {
+t.test('Members can only read the account, and its form needs a CSRF token', async (t) => {
   const { backend, ada } = await startEngineWithUsers(t)
   const mia = await logIn(backend, MEMBER)
   matches(t, await mia.send('POST', PATH, { name: 'Mine' }), {

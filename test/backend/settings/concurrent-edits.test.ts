@@ -9,7 +9,7 @@ type Values = Record<string, string | readonly string[]>
 async function startWithForms(t: Test) {
   const settings = await startMoneySettings(t)
   const { ada } = settings
-  /** Returns a function that sends the first values of the form in the page, except `changes`, to `path`. */
+  /** Returns a function that sends the initial values of the form in the page, with `changes`, to `path`. */
   const formIn = (text: string, path: string) => {
     const shown = unescaped(/name="shown" value="([^"]*)"/.exec(text)?.[1] ?? '')
     return (changes: Values) => {
@@ -138,7 +138,7 @@ t.test(
   },
 )
 
-t.test('malformed first values are rejected', async (t) => {
+t.test('malformed initial values of a form are rejected', async (t) => {
   const settings = await startMoneySettings(t)
   const path = `/settings/customers/${settings.debtor.id}`
   for (const shown of ['{', '{"name":1}', '{"name":[["x"]]}']) {
@@ -227,7 +227,7 @@ t.test('a bank account never consists of the parts of two accounts', async (t) =
   const [one, other, third, last] = [await open(), await open(), await open(), await open()]
   t.equal((await one({ currency: 'EUR', ...OTHER_ACCOUNT })).status, 303)
   const link = { currency: 'EUR', payment_link: 'https://pay.acme.example/' }
-  t.equal((await other(link)).status, 303, 'the link does not belong to the account')
+  t.equal((await other(link)).status, 303, 'the payment link is saved, whatever the account')
   matches(t, await readJson(path), { ...OTHER_ACCOUNT, payment_link: link.payment_link })
   const code = { currency: 'EUR', bank_code: 'ABNANL2AXXX' }
   const rejected = await third(code)

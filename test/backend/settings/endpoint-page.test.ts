@@ -30,7 +30,7 @@ t.test(
     matches(t, text, /name="since" type="datetime-local" value="2026-11-20T15:45"/)
     t.notMatch(text, /UTC/)
     matches(t, text, containing(`/settings/audit-log?subject_id=${created.json['id']}`))
-    // Regression: hours above 23 were those of a later day.
+    // Regression: an hour above 23 was read as an hour of the next day.
     const invalid = await asha.submit(`${path}/redeliver-failed`, { since: '2026-11-20T25:45' })
     t.equal(invalid.status, 422)
     const redelivery = await asha.submit(`${path}/redeliver-failed`, { since: '2026-11-20T15:45' })

@@ -27,7 +27,7 @@ async function startWithEndingSession(t: Test) {
     endSessions() {
       backend.now = new Date(backend.now.getTime() + HOUR_MS)
     },
-    /** Sends the form that the page of a form contains, with some other values, in Ada's first session. */
+    /** Opens the form, and sends it with the given values after Ada's session has ended. */
     async sendLater(form: string, action: string, given: Record<string, string>) {
       const page = await ada.page(form)
       backend.now = new Date(backend.now.getTime() + HOUR_MS)
@@ -38,7 +38,7 @@ async function startWithEndingSession(t: Test) {
 }
 
 t.test(
-  'a form that is sent after its session keeps the entered values until it is sent again',
+  'a form that is sent after its session has ended is kept until it is sent again',
   async (t) => {
     // Regression: the response was only an error page, and everything that had been entered was lost.
     const settings = await startWithEndingSession(t)
@@ -52,7 +52,7 @@ t.test(
     t.equal(new Map(kept).get('name'), name)
 
     const early = await submit(settings, { ...settings.ada, csrf: '' }, path, kept)
-    t.equal(early.status, 401, 'still without a session')
+    t.equal(early.status, 401, 'there is still no session')
     t.strictSame(formOf(early, path), kept)
 
     const again = await logIn(backend, ADMIN)
@@ -95,7 +95,7 @@ t.test('unchanged lists of a kept form stay as they are', async (t) => {
 })
 
 t.test(
-  'a payment that is confirmed after the session is shown again, and is not recorded',
+  'a payment that is entered when the session has ended is shown again, and not recorded',
   async (t) => {
     const settings = await startWithEndingSession(t)
     const { backend, ada, debtor } = settings
@@ -112,7 +112,7 @@ t.test(
   },
 )
 
-t.test('a form that was already performed is not performed again after the session', async (t) => {
+t.test('a form that is sent again after its session has ended has its effect once', async (t) => {
   const settings = await startWithEndingSession(t)
   const { backend, ada, debtor } = settings
   const start = await ada.page(`/settings/payments/new?debtor_id=${debtor.id}`)
@@ -151,7 +151,7 @@ t.test('a form that was already performed is not performed again after the sessi
   t.equal(sent.headers.get('location'), created.headers.get('location'))
 })
 
-t.test('a rejected pause keeps its end and its reason', async (t) => {
+t.test('a rejected pause keeps its end', async (t) => {
   // Regression: the end was lost if the reason was missing.
   const { path, ada } = await startWithEndingSession(t)
   const missing = await ada.submit(`${path}/pause`, { reason: '', until: '2027-01-15' })
@@ -210,7 +210,7 @@ t.test('a form is kept until the second factor that the account requires is set 
   matches(t, early, { status: 403, text: containing('Set up two-factor authentication') })
   t.notOk(early.text.includes('csrf_token'))
   const kept = formOf(early, path)
-  t.strictSame(formOf(await submit(settings, session, path, kept), path), kept, 'still without it')
+  t.strictSame(formOf(await submit(settings, session, path, kept), path), kept)
 
   const { json } = await session.send('POST', '/settings/two-factor/setup')
   const code = totpCode(String(json['secret']), totpStep(backend.now))
@@ -337,7 +337,7 @@ t.test('a kept form that needs a recent password keeps no password', async (t) =
 })
 
 t.test(
-  'requests of scripts, of other sites and with malformed forms are rejected as before',
+  'requests of scripts and of other sites, and malformed forms, are rejected and not kept',
   async (t) => {
     const { backend, admin, path, ada, endSessions, readName } = await startWithEndingSession(t)
     const send = (headers: Record<string, string>, body: string) =>

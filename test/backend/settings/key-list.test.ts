@@ -137,7 +137,7 @@ t.test('Home lists the ten busiest keys', async (t) => {
 })
 
 // Regression: on PostgreSQL, Home got 500 if an active key had a limit of more than 26 million calls.
-t.test('Home compares the use of a key with the largest limit', async (t) => {
+t.test('Home shows the use of a key that has the largest possible limit', async (t) => {
   const { backend, account } = await startSettings(t)
   const ends_at = new Date(backend.now.getTime() + 1_800_000).toISOString()
   const rateLimit = 1_000_000_000

@@ -370,7 +370,7 @@ t.test('after a courtesy reminder, the page of the invoice shows when it was sen
   t.equal(await lastReminder(), 'Friendly, just now')
 })
 
-// Regression: the page showed the stage of the reminder before, with the time of the interrupted one.
+// Regression: the page showed the stage of the previous reminder, with the time of the interrupted one.
 t.test('a last reminder with an unknown outcome is shown with its own stage', async (t) => {
   const { engine, backend, logInAdmin } = await startEngineWithUsers(t)
   const { database } = backend

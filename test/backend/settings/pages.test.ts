@@ -121,10 +121,10 @@ t.test('entered text is escaped on the pages that show it', async (t) => {
   for (const name of payloads) {
     const issued = await ada.submit('/settings/api-keys', { name, scopes: 'debtors:read' })
     t.equal(issued.status, 201)
-    t.notOk(issued.text.includes(name) && /[<>"]/.test(name), 'on the page with the secret')
+    t.notOk(issued.text.includes(name) && /[<>"]/.test(name), 'the page with the secret escapes it')
     const rejected = await ada.submit('/settings/api-keys', { name })
     t.equal(rejected.status, 422)
-    t.notOk(rejected.text.includes(name) && /[<>"]/.test(name), 'in the rejected form')
+    t.notOk(rejected.text.includes(name) && /[<>"]/.test(name), 'the rejected form escapes it')
     await ada.submit('/settings/people', { email: `${name}@x.example`, role: 'member' })
     await backend.request('POST', '/settings/login', {
       headers: JSON_ONLY,
@@ -177,7 +177,7 @@ t.test(
   },
 )
 
-t.test('malformed forms are rejected', async (t) => {
+t.test('malformed forms, JSON bodies and queries are rejected', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const send = (body: string) =>

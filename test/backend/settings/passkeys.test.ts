@@ -400,7 +400,7 @@ t.test('requests for challenges are limited like guesses, unless a login follows
   t.strictSame(steps, [200, 200, 200, 200, 200, 429], 'after the password, the limit is per user')
 })
 
-t.test('pages work without scripts, and say that passkeys need them', async (t) => {
+t.test('without scripts, the passkey form is hidden; a page says that it needs them', async (t) => {
   const { backend, ada } = await start(t)
   const page = await backend.request('GET', '/settings/login', { headers: { accept: 'text/html' } })
   matches(t, page.text, /<form [^>]*action="\/settings\/login\/passkey"[^>]* hidden>/)

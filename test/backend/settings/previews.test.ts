@@ -39,8 +39,8 @@ t.test('a failed computation is repeated at the next request', async (t) => {
   t.strictSame(await previews.get('a', NOW, WAIT_MS, async () => []), currentAt(NOW))
 })
 
-// Regression: the newer computation was forgotten, so the next request computed the preview once more.
-t.test('a computation that fails after it was replaced leaves the newer one', async (t) => {
+// Regression: the newer computation was evicted, so the next request computed the preview once more.
+t.test('a computation that fails after it was replaced does not evict the newer one', async (t) => {
   const previews = createPreviews()
   const running: PromiseWithResolvers<readonly never[]>[] = []
   const compute = () => {
@@ -58,7 +58,7 @@ t.test('a computation that fails after it was replaced leaves the newer one', as
   t.equal(running.length, 6, 'the newer computation is shared')
 })
 
-t.test('while an outdated preview is computed again, it is still known', async (t) => {
+t.test('while an outdated preview is computed again, requests get the outdated one', async (t) => {
   // Only a slow preview is cached.
   const previews = createPreviews()
   const finish: ((messages: readonly never[]) => void)[] = []

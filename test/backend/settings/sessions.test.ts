@@ -195,7 +195,8 @@ t.test(
 )
 
 t.test('the list of sessions names the browsers', async (t) => {
-  // Regression: Edge on Android was Chrome, and all browsers on iOS were Safari, that on an iPad even on macOS.
+  // Regression: Edge on Android was shown as Chrome, every browser on an iPhone as Safari on iOS, and every browser on
+  // an iPad as Safari on macOS.
   const { backend } = await startSettings(t)
   const android = 'Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko)'
   const iphone =
@@ -351,7 +352,7 @@ t.test(
   },
 )
 
-/** Starts Settings with functions that run `meanwhile` once, right after the next password was verified or hashed. */
+/** Starts Settings. A function given to `setMeanwhile` runs once, after the next right password was verified. */
 async function startWithSlowHashes(t: Test) {
   // The hashes of the users have another cost, so that a login replaces them.
   const real = createPasswords({ memoryKib: 128, passes: 1 })

@@ -309,11 +309,16 @@ t.test(
       const rows = await listActionsOn(backend.database.read, account.id, importId, takenBack)
       return rows.map(({ actor_label, detail }) => [actor_label, JSON.parse(detail)])
     }
-    const named = (invoices: number) => ({ file: 'may.csv', customers: 1, invoices, payments: 0 })
+    const detailOf = (invoices: number) => ({
+      file: 'may.csv',
+      customers: 1,
+      invoices,
+      payments: 0,
+    })
     tickMs = 1_500
     for (let request = 0; request < 2; request++) {
       matches(t, await takeBack(ada), { complete: false })
-      t.strictSame(await entries(), [[ADMIN, named(12)]])
+      t.strictSame(await entries(), [[ADMIN, detailOf(12)]])
     }
     const { can_take_back: remaining } = (await ada.get(`/settings/imports/${importId}`))
       .json as Json
@@ -323,8 +328,8 @@ t.test(
     t.strictSame(
       await entries(),
       [
-        ['eve@acme.example', named(remaining.invoices)],
-        [ADMIN, named(12)],
+        ['eve@acme.example', detailOf(remaining.invoices)],
+        [ADMIN, detailOf(12)],
       ],
       'another Admin who continues has an entry too',
     )

@@ -120,7 +120,7 @@ t.test('disputes and deactivations can be undone; pages say what cannot be undon
     matches(t, await undo(settings, '/settings/people'), { status: 303 })
   }
   const page = await settings.ada.page(path)
-  t.equal(page.text.match(/This cannot be undone/g)?.length, 2, 'voiding and writing off')
+  t.equal(page.text.match(/This cannot be undone/g)?.length, 2, 'voiding and writing off are final')
 })
 
 t.test(
