@@ -67,7 +67,7 @@ const PHASES: Record<string, Phase> = {
     respond: keepOpen,
     until: 'backend has the call',
   },
-  'while the backend processes the call, with more requests sent': {
+  'while the backend processes the first of ten pipelined calls': {
     bytes: GET.repeat(10),
     respond: keepOpen,
     until: 'backend has the call',

@@ -11,10 +11,10 @@ import { readAccepted } from '../../gateway/downstream/accepted-socket.ts'
 const BYTES = 1024 * 1024
 
 const CASES = [
-  { how: 'into the shared buffer', replaces: true, prepare: () => {} },
+  { how: 'into the shared buffer', isReplaced: true, prepare: () => {} },
   {
     how: 'as a stream, as with TLS',
-    replaces: false,
+    isReplaced: false,
     prepare: (accepted: Socket) => Reflect.set(accepted, 'encrypted', true),
   },
 ]
@@ -30,7 +30,7 @@ async function open(t: Test) {
   return { server, client, accepted }
 }
 
-for (const { how, replaces, prepare } of CASES) {
+for (const { how, isReplaced, prepare } of CASES) {
   t.test(
     `an accepted socket is read ${how}, and no longer keeps its server open once destroyed`,
     async (t) => {
@@ -48,7 +48,7 @@ for (const { how, replaces, prepare } of CASES) {
             if (Buffer.concat(received).toString() === text) resolve()
           })
         })
-      t.equal(socket !== accepted, replaces)
+      t.equal(socket !== accepted, isReplaced, 'whether another socket replaces the accepted one')
       client.write('hello')
       await untilReceived('hello')
       client.write(' again')
@@ -77,7 +77,7 @@ for (const { how, replaces, prepare } of CASES) {
       bytesOfTurn = 0
       await setImmediate()
     }
-    // The last part of a turn, of at most 64 KiB, may begin shortly before the limit of 256 KiB is reached.
+    // The last read of a turn, of at most 64 KiB, may begin shortly before the limit of 256 KiB is reached.
     t.ok(bytesOfTurnMax < 320 * 1024, `${bytesOfTurnMax} bytes in one turn`)
     socket.destroy()
     server.close()

@@ -69,7 +69,7 @@ async function startForwarder(t: Test, zone: { addresses: readonly string[] | Er
 t.test('addresses are added to a name and removed under load without a failed call', async (t) => {
   const zone = { addresses: ['127.0.0.2'] as readonly string[] | Error }
   const { port, send, untilReady, backends } = await startForwarder(t, zone)
-  const [second, third] = [
+  const [oldBackend, newBackend] = [
     await startRawBackend(t, port, '127.0.0.2'),
     await startRawBackend(t, port, '127.0.0.3'),
   ]
@@ -85,20 +85,20 @@ t.test('addresses are added to a name and removed under load without a failed ca
   })
   zone.addresses = ['127.0.0.2', '127.0.0.3']
   await untilReady('127.0.0.2', '127.0.0.3')
-  await until(() => third.calls.length > 50, 'the new backend gets its share')
+  await until(() => newBackend.calls.length > 50, 'the new backend gets its share')
 
   zone.addresses = ['127.0.0.3']
   await untilReady('127.0.0.3')
   t.equal(backends.size, 1)
-  await until(() => second.connections() === 0, 'the connections to the old backend are closed')
-  const callsToOldBackend = second.calls.length
+  await until(() => oldBackend.connections() === 0, 'the connections to the old backend are closed')
+  const callsToOldBackend = oldBackend.calls.length
 
   zone.addresses = new Error('the names cannot be resolved')
   const callsBefore = calls
   await until(() => calls > callsBefore + 500, 'the last addresses stay in use')
   isDone = true
   await Promise.all(load)
-  t.equal(second.calls.length, callsToOldBackend, 'the old backend gets no more calls')
+  t.equal(oldBackend.calls.length, callsToOldBackend, 'the old backend gets no more calls')
   t.ok(calls > 500, `${calls} calls, each with its response`)
 })
 
@@ -107,22 +107,25 @@ t.test('addresses are added to a name and removed under load without a failed ca
 t.test('calls that wait for a backend get their responses although it is removed', async (t) => {
   const zone = { addresses: ['127.0.0.2', '127.0.0.3'] as readonly string[] | Error }
   const { port, send, untilReady } = await startForwarder(t, zone)
-  const [second, third] = [
+  const [removed, kept] = [
     await startRawBackend(t, port, '127.0.0.2'),
     await startRawBackend(t, port, '127.0.0.3'),
   ]
   await untilReady('127.0.0.2', '127.0.0.3')
-  for (const backend of [second, third]) {
+  for (const backend of [removed, kept]) {
     backend.setBehavior((socket) => void setTimeout(() => socket.write(RAW_OK), 50))
   }
   const calls = Array.from({ length: 60 }, send)
-  await until(() => second.calls.length >= 4, 'every connection is busy')
+  await until(() => removed.calls.length >= 4, 'every connection is busy')
   zone.addresses = ['127.0.0.3']
   await untilReady('127.0.0.3')
   const responses = await Promise.all(calls)
   t.strictSame([...new Set(responses.map(({ status }) => status))], [200])
-  t.equal(second.calls.length + third.calls.length, 60, 'each call was sent once')
-  await until(() => second.connections() === 0, 'the connections to the removed backend are closed')
+  t.equal(removed.calls.length + kept.calls.length, 60, 'each call was sent once')
+  await until(
+    () => removed.connections() === 0,
+    'the connections to the removed backend are closed',
+  )
 })
 
 // Regression: resolutions of the slow name piled up, and the result of an earlier one could replace a later one.

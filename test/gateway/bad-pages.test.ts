@@ -21,7 +21,10 @@ const page = (options: CallOptions = {}) =>
 /** The number of connections for pages: a quarter of the default of BACKEND_CONNECTIONS. */
 const CONNECTIONS_FOR_PAGES = 16
 
-/** Pages forward a 401, and wait until the deadline for a final response. */
+/**
+ * The statuses that differ from those of calls. For pages, the gateway forwards a 401, and waits for a final response
+ * until the deadline.
+ */
 const STATUSES: Readonly<Record<string, number>> = {
   'a flood of 1xx': 504,
   'a bare 401': 401,
@@ -67,7 +70,7 @@ t.test(
     })
     await once(socket, 'data')
     socket.pause()
-    // A call that is never answered ends when the time of a backend is over.
+    // These pages get no response: each takes as long as a backend may pause.
     backend.setBehavior(() => {})
     for (let round = 0; round < 2; round++) t.equal((await page()).status, 504)
     socket.resume()

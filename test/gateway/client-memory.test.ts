@@ -1,5 +1,5 @@
 /**
- * The memory that clients use is counted, also that of clients behind a proxy, which have no connections of their own.
+ * The memory that each client uses is counted. This includes clients behind a proxy, whose calls share its connections.
  */
 import t from 'tap'
 import { Clients } from '../../gateway/budget/clients.ts'
@@ -12,6 +12,7 @@ function start() {
   const clients = new Clients()
   const proxy = clients.of('192.0.2.1', false)
   proxy.connections++
+  // Calls whose key is not cached may use a quarter: 16 KiB in total, and 8 KiB for each client.
   const limits = { bytesMax: 64 * KIB, clientBytesMax: 32 * KIB }
   const memory = new Memory(limits, [], clients, () => {})
   return { clients, openConnection: () => new ConnectionMemory(memory, proxy) }

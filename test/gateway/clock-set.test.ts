@@ -17,11 +17,11 @@ const backend = await startCapturingBackend(t)
 // Regression: each step of more than ten seconds opened a new window, which admitted all calls again.
 for (const server of ['no Redis', 'Redis during an outage'] as const) {
   t.test(`a window continues when the clock is set: ${server}`, async (t) => {
-    const aheadMs = join(t.testdir({ aheadMs: '0' }), 'aheadMs')
+    const aheadFile = join(t.testdir({ aheadMs: '0' }), 'aheadMs')
     const redis = server === 'no Redis' ? undefined : await startRedis(t)
     const gateway = await startGateway(t, backend.url, {
       NODE_OPTIONS: `--import=${new URL('fixtures/clock-from-file.ts', import.meta.url)}`,
-      CLOCK_AHEAD_MS: aheadMs,
+      CLOCK_AHEAD_MS: aheadFile,
       ...(redis && { REDIS_URL: redis.url }),
     })
     const key = backend.issue(undefined, LIMIT)
@@ -30,13 +30,13 @@ for (const server of ['no Redis', 'Redis during an outage'] as const) {
     t.equal((await read()).headers['x-ratelimit-remaining'], String(LIMIT - 1))
     await redis?.kill()
     for (const [index, step] of STEPS_MS.entries()) {
-      writeFileSync(aheadMs, String(step))
+      writeFileSync(aheadFile, String(step))
       const { status, headers } = await read()
       t.equal(status, 200)
       t.equal(headers['x-ratelimit-remaining'], String(LIMIT - 2 - index), `${step} ms ahead`)
     }
     for (const step of STEPS_MS) {
-      writeFileSync(aheadMs, String(step))
+      writeFileSync(aheadFile, String(step))
       const { status, headers } = await read()
       t.equal(status, 429, `${step} ms ahead`)
       t.ok(Number(headers['retry-after']) <= HOUR_MS / 1000)
@@ -45,10 +45,10 @@ for (const server of ['no Redis', 'Redis during an outage'] as const) {
 }
 
 t.test('without Redis, X-RateLimit-Reset follows the clock', async (t) => {
-  const aheadMs = join(t.testdir({ aheadMs: '0' }), 'aheadMs')
+  const aheadFile = join(t.testdir({ aheadMs: '0' }), 'aheadMs')
   const gateway = await startGateway(t, backend.url, {
     NODE_OPTIONS: `--import=${new URL('fixtures/clock-from-file.ts', import.meta.url)}`,
-    CLOCK_AHEAD_MS: aheadMs,
+    CLOCK_AHEAD_MS: aheadFile,
   })
   const key = backend.issue()
   const resetSeconds = async () => {
@@ -58,7 +58,7 @@ t.test('without Redis, X-RateLimit-Reset follows the clock', async (t) => {
   const reset = await resetSeconds()
   t.equal(await resetSeconds(), reset)
   for (const step of STEPS_MS) {
-    writeFileSync(aheadMs, String(step))
+    writeFileSync(aheadFile, String(step))
     const moved = await resetSeconds()
     t.ok(Math.abs(moved - reset - step / 1000) <= 1, `${step} ms ahead: ${moved - reset} s later`)
     t.equal(await resetSeconds(), moved)

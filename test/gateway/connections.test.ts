@@ -261,8 +261,6 @@ t.test('an incomplete body is rejected even if another call came before it', asy
   t.strictSame(statuses(text()), ['200', '400'])
 })
 
-// Regression: one client that had begun a request made the drain fail, so that the last usage reports
-// were lost.
 // Regression: the system reset the connections that the gateway had not accepted.
 t.test('a gateway that drains serves the connections that wait to be accepted', async (t) => {
   const draining = await startGateway(t, backend.url)
@@ -278,6 +276,7 @@ t.test('a gateway that drains serves the connections that wait to be accepted', 
   t.equal(await ended, 0)
 })
 
+// Regression: the drain failed because of one such client, so that the last usage reports were lost.
 t.test('a gateway drains although a client has begun a request and sends no more', async (t) => {
   const draining = await startGateway(t, backend.url)
   const { text } = await open(t, draining.port)

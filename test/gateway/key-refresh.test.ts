@@ -115,7 +115,7 @@ t.test(
 // Regression: each key was looked up by a request of its own. Rejecting calls beyond their limits therefore cost the
 // backend three times as much as serving them.
 t.test(
-  'keys that are confirmed, or no longer cached, at the same time share requests for at most fifty keys each',
+  'keys that are looked up for calls at the same time share requests for at most fifty keys each',
   async (t) => {
     const { backend, authenticator, call } = await startAuthenticator(t)
     const secrets = Array.from({ length: 120 }, () => backend.issue())

@@ -45,7 +45,7 @@ t.test(
   async (t) => {
     const { backends, metric, send, sendMany, health } = await start(t, 2)
     const [bad] = backends
-    if (bad === undefined) return
+    if (bad === undefined) throw new Error('there is no backend')
     t.equal(await sendMany(10), 0)
     bad.setBehavior((socket) => socket.write(FAILED))
     const failed = await sendMany(200)

@@ -15,7 +15,7 @@ import {
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 
-/** Several times as many callers as there may be queued calls, if four connections serve 200 calls a second. */
+/** Several times as many callers as calls that the gateway queues when four connections serve 200 calls a second. */
 const FLOODERS = 500
 const LIMIT = 1_000_000
 const CONNECTIONS = 4
