@@ -216,7 +216,7 @@ t.test(
     t.equal(
       headers.get('strict-transport-security'),
       'max-age=31536000',
-      'the same as for Settings',
+      'the value that Settings sends',
     )
   },
 )

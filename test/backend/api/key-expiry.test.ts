@@ -91,7 +91,7 @@ t.test(
   },
 )
 
-t.test('the expiry of a key that got one after its issue is announced and recorded', async (t) => {
+t.test('an expiry that is set after the key was issued is announced and recorded', async (t) => {
   const { row } = await backend.issueKey(accountId)
   await inTransaction((tx) =>
     changeApiKey(tx, row.id, { expiresAt: at(20 * DAY_MS) }, actionContext()),
@@ -102,7 +102,7 @@ t.test('the expiry of a key that got one after its issue is announced and record
   t.strictSame(types, ['api_key.issued', 'api_key.updated', ...announced])
 })
 
-t.test('two backends that find the same due key announce its expiry once', async (t) => {
+t.test('two backends that run at the same time announce the expiry of a key once', async (t) => {
   const { row } = await backend.issueKey(accountId, { expiresAt: at(20 * DAY_MS) })
   for (const day of [6, 20]) {
     await Promise.all([1, 2].map(() => recordKeyExpiry(database, at(day * DAY_MS))))

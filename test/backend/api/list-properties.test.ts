@@ -23,7 +23,7 @@ function randomNumbers(seed: number): (max: number) => number {
 }
 
 /** The invoices are created over three months. */
-const timeAt = (minute: number) => new Date(Date.UTC(2026, 0, 1, 0, 30 * minute)).toISOString()
+const timeAt = (halfHour: number) => new Date(Date.UTC(2026, 0, 1, 0, 30 * halfHour)).toISOString()
 const dateAt = (day: number) => new Date(Date.UTC(2026, 9, 1 + day)).toISOString().slice(0, 10)
 
 /** Inserts invoices: several have the same time, most are paid, and few have a rare status or currency. */
@@ -36,11 +36,11 @@ async function openInvoices(t: Test) {
   if (original === undefined) throw new Error('The invoice was not created')
   const random = randomNumbers(SEED)
   const rows = Array.from({ length: INVOICES }, (_, index): InvoiceRow => {
-    const minute = Math.floor(index / 3)
+    const halfHour = Math.floor(index / 3)
     const status = (['open', 'partially_paid', 'void'] as const)[random(40)] ?? 'paid'
     const amount_due = status === 'paid' ? 0 : original.amount
     // An id is created later than the time of its request.
-    const idAt = Date.parse(timeAt(minute)) + random(3_600_000)
+    const idAt = Date.parse(timeAt(halfHour)) + random(3_600_000)
     return {
       ...original,
       id: `inv_${encodeTime(idAt)}${String(random(2 ** 31)).padStart(10, '0')}${String(index).padStart(6, '0')}`,
@@ -51,9 +51,9 @@ async function openInvoices(t: Test) {
       amount_paid: original.amount - amount_due,
       issue_date: '2026-01-01',
       currency: ['USD', 'GBP'][random(500)] ?? 'EUR',
-      created_at: timeAt(minute),
-      updated_at: timeAt(minute + random(3) * random(INVOICES / 2)),
-      due_date: dateAt(Math.floor(minute / 50) + random(20)),
+      created_at: timeAt(halfHour),
+      updated_at: timeAt(halfHour + random(3) * random(INVOICES / 2)),
+      due_date: dateAt(Math.floor(halfHour / 50) + random(20)),
       overdue_announced: 0,
     }
   })
@@ -69,16 +69,16 @@ async function openInvoices(t: Test) {
   return { accountId, read, rows }
 }
 
-const minute = fc.nat({ max: INVOICES / 2 }).map(timeAt)
-const day = fc.nat({ max: 120 }).map(dateAt)
+const arbitraryTime = fc.nat({ max: INVOICES / 2 }).map(timeAt)
+const arbitraryDate = fc.nat({ max: 120 }).map(dateAt)
 const status = fc.constantFrom('open', 'partially_paid', 'paid', 'void', 'written_off')
 const arbitraryFilters = fc.record({
-  created_since: minute,
-  created_before: minute,
-  updated_since: minute,
-  updated_before: minute,
-  due_since: day,
-  due_before: day,
+  created_since: arbitraryTime,
+  created_before: arbitraryTime,
+  updated_since: arbitraryTime,
+  updated_before: arbitraryTime,
+  due_since: arbitraryDate,
+  due_before: arbitraryDate,
   status: fc.uniqueArray(status, { minLength: 1, maxLength: 3 }),
   currency: fc.constantFrom('EUR', 'USD', 'GBP', 'CHF'),
   overdue: fc.boolean(),

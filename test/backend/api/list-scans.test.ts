@@ -1,5 +1,5 @@
-// How many rows of an account a list scans and counts until its page is full. The number must not grow with the account
-// if the matches are far from the start of the list.
+// The number of rows that a list scans until its page is full must not grow with the account, even if the matches are
+// far from the start of the list.
 import t, { type Test } from 'tap'
 import { encodeTime } from 'ulid'
 import type { Reader } from '../../../backend/database/database.ts'
@@ -14,9 +14,9 @@ const DAY_MS = 86_400_000
 /** Returns the time a number of days before today. */
 const daysAgo = (days: number) => new Date(Date.parse(TODAY) - days * DAY_MS).toISOString()
 
-interface Invoices {
+interface InvoiceGroup {
   readonly count: number
-  /** Between these two numbers of days before today, the invoices are created. They are due after 30 days. */
+  /** The first and the last invoice are created this many days before today. Each is due 30 days after its creation. */
   readonly created: readonly [number, number]
 }
 
@@ -26,9 +26,13 @@ type Read = (
 ) => Promise<{ found: number; scanned: number }>
 
 /**
- * Inserts invoices. Resolves with a function that resolves with the rows of a page and the number of rows it scanned.
+ * Inserts invoices. Resolves with a function that reads a page. It resolves with the number of rows in the page, and
+ * with the number of rows that were scanned.
  */
-async function insertInvoices(account: TestAccount, groups: readonly Invoices[]): Promise<Read> {
+async function insertInvoices(
+  account: TestAccount,
+  groups: readonly InvoiceGroup[],
+): Promise<Read> {
   const { accountId, backend, createInvoice } = account
   const { id } = await createInvoice()
   const { database } = backend
@@ -92,7 +96,7 @@ interface Case {
 /** Checks that pages are full, and that the number of rows that they scan is the same in each of the accounts. */
 async function compare(
   t: Test,
-  accounts: readonly (readonly Invoices[])[],
+  accounts: readonly (readonly InvoiceGroup[])[],
   cases: readonly Case[],
 ) {
   const account = await openTestAccount(t)

@@ -179,8 +179,8 @@ t.test('updated_since and updated_before select the rows that changed in between
   t.strictSame(idsOf((await testAccount.read(`/api/v1/debtors?${query}`)).data), [first.id])
 })
 
-t.test('limits with microseconds are exact', async (t) => {
-  // Regression: limits were rounded down, so `created_since` also returned objects that were created before that time.
+t.test('created_since and created_before with microseconds are exact', async (t) => {
+  // Regression: the times were rounded down, so `created_since` also returned objects that were created earlier.
   const testAccount = await openTestAccount(t)
   testAccount.backend.now = new Date('2026-11-21T00:00:00.600Z')
   const { id } = await testAccount.createDebtor()
@@ -313,7 +313,7 @@ t.test('the rejection of an invalid parameter names the parameter', async (t) =>
   }
 })
 
-t.test('every operation rejects unknown parameters, and names them', async (t) => {
+t.test('reads and writes reject unknown parameters, and name them', async (t) => {
   const testAccount = await openTestAccount(t)
   const { id } = await testAccount.createDebtor()
   const paths = ['me', 'debtors', `debtors/${id}`, 'debtors/x', 'invoices', 'payments', 'messages']

@@ -69,7 +69,7 @@ t.test(
       t,
       await split(shares),
       reused,
-      'an equivalent body in another form, as in the first thirty days',
+      'an equivalent body in another form is rejected, as in the first thirty days',
     )
     matches(t, await split([{ invoice_id: id, amount: 3000 }]), reused)
     t.equal((await testAccount.read(`/api/v1/invoices/${id}`)).amount_due, 6000, 'paid once')
@@ -273,7 +273,10 @@ t.test('old rows are deleted even if those of another table cannot be', async (t
   const retention = startRetention({ database, clock: () => now, log: SILENT })
   t.teardown(() => retention.stop())
   try {
-    await until(async () => (await countRows(testAccount, 'login_guesses')) === 0, 'deleted')
+    await until(
+      async () => (await countRows(testAccount, 'login_guesses')) === 0,
+      'the guesses are deleted',
+    )
   } finally {
     // Other tests use the database again.
     await database.transaction(async (tx) => {
@@ -283,7 +286,7 @@ t.test('old rows are deleted even if those of another table cannot be', async (t
 })
 
 // Regression: guesses of a new window were deleted, and no longer counted, if it began while retention ran.
-t.test('a row that no longer is expired when its batch is deleted is kept', async (t) => {
+t.test('a row that is no longer expired when its batch is deleted is kept', async (t) => {
   const testAccount = await openTestAccount(t)
   const { database, now } = testAccount.backend
   const subject = 'address:192.0.2.1'

@@ -82,7 +82,7 @@ t.test('the most frequent errors of a key are listed with their codes', async (t
   )
 })
 
-t.test('the window of a key never moves back', async (t) => {
+t.test('a key returns neither to a lower count of its window nor to an ended window', async (t) => {
   const { backend, account } = await startSettings(t)
   const key = await backend.issueKey(account.id)
   const ada = await logIn(backend, ADMIN)
@@ -107,7 +107,7 @@ t.test('the window of a key never moves back', async (t) => {
   backend.now = new Date('2026-11-21T10:39:20Z')
   await report(13, '2026-11-21T10:40:00Z')
   matches(t, await window(), { used: 13, resets_at: '2026-11-21T10:40:00.000Z' })
-  // The clock of Redis is ahead.
+  // By the clock of Redis, which is ahead, the previous window has ended.
   await report(1, '2026-11-21T11:10:00Z')
   matches(t, await window(), { used: 1, resets_at: '2026-11-21T11:10:00.000Z' })
   backend.now = new Date('2026-11-21T11:10:00Z')

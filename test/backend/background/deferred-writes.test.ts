@@ -1,4 +1,4 @@
-// Deferred writes: a timer writes the collected data, until the last write when they are closed.
+// A timer writes the collected data. `close` writes it for the last time.
 import { mock } from 'node:test'
 import t from 'tap'
 import { deferWrites } from '../../../backend/background/deferred-writes.ts'
@@ -6,7 +6,7 @@ import { SILENT } from '../../fixtures/service/database.ts'
 
 const LONG_MS = 3_600_000
 
-t.test('no write follows the last one, even if a scheduled write fails meanwhile', async (t) => {
+t.test('no write follows `close`, even if a scheduled write fails meanwhile', async (t) => {
   // Regression: the failed write was scheduled again, and ran after the database had been closed.
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
@@ -24,5 +24,5 @@ t.test('no write follows the last one, even if a scheduled write fails meanwhile
   await closing
   mock.timers.tick(LONG_MS)
   await deferred.flush()
-  t.equal(writes, 3, 'the failed one, the last one, and the flush of this test')
+  t.equal(writes, 3, 'one failed, `close` wrote for the last time, and this test flushed')
 })

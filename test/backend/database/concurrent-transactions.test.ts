@@ -56,7 +56,7 @@ async function copyRow(tx: Transaction, from: string, ids: readonly string[], de
   for (const id of ids) await insertAuditRow(tx, { ...row, id, detail: detail ?? row.detail })
 }
 
-/** Opens SQLite with a row `a`, and with the view for two copies in one transaction. */
+/** Opens SQLite with a row `a` and two copies, which create the view that later pairs of copies are inserted into. */
 async function openWithRow(t: Test) {
   const database = await openSqlite(t)
   await database.transaction((tx) => insertRow(tx, 'a'))
@@ -78,7 +78,7 @@ t.test('transactions of different debtors run at the same time', async (t) => {
   t.strictSame(await readRowIds(database), ['a', 'b', 'c'])
 })
 
-t.test('transactions of one debtor, and those without a debtor, run alone', async (t) => {
+t.test('transactions of one debtor run in turn, and those without one run alone', async (t) => {
   const database = await openSqlite(t)
   const debtorIds = new Map(Object.entries({ a1: 'a', b1: 'b', a2: 'a', b2: 'b', b3: 'b' }))
   const running = new Set<string>()
@@ -105,7 +105,7 @@ t.test('transactions of one debtor, and those without a debtor, run alone', asyn
 })
 
 t.test(
-  'a transaction sees what one of the same debtor in the same group has written',
+  'a transaction sees the writes of an earlier transaction of its debtor in the same group',
   async (t) => {
     const database = await openWithRow(t)
     await runTogether(
@@ -231,7 +231,7 @@ t.test(
         a: (tx) => copyRow(tx, 'a', [`d${round}`, `e${round}`]),
         b: (tx) => copyRow(tx, 'a', [`lost${round}`, 'a']),
         c: (tx) => copyRow(tx, 'a', [`f${round}`, `g${round}`]),
-        // Not the same writes as the others, so these are another statement.
+        // These writes differ from those of the others, so they need another statement.
         d: (tx) => copyRow(tx, 'a', [`h${round}`]),
       })
       matches(t, outcomes, [
@@ -361,7 +361,7 @@ async function countSlowly(tx: Transaction) {
 // their accounts was slow.
 t.test('an account with slow transactions is recognized among others', async (t) => {
   const database = await openSqlite(t)
-  const doQuickTransactionsWait = async () => {
+  const doesAnyRunBesideSlow = async () => {
     let isSlowRunning = false
     let isAnyBesideSlow = false
     const slow = async (tx: Transaction) => {
@@ -382,7 +382,7 @@ t.test('an account with slow transactions is recognized among others', async (t)
     await Promise.all([blocker, ...all])
     return isAnyBesideSlow
   }
-  await until(async () => !(await doQuickTransactionsWait()), 'the slow transaction runs alone')
+  await until(async () => !(await doesAnyRunBesideSlow()), 'the slow transaction runs alone')
 })
 
 // Regression: the number of transactions that run at the same time was limited for each account only.

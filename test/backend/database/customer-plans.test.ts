@@ -103,7 +103,7 @@ t.test('unsent messages of a customer are read from their own index', async (t) 
 })
 
 // Regression: SQLite read all messages of the account if few of them were sent in the requested time.
-t.test('the messages that were sent in a time are read from the index of this time', async (t) => {
+t.test('the messages that were sent since a time are read from the index of sending', async (t) => {
   const { debtor, planOf } = await openPlanner(t)
   const newest = { sort: 'created_at', direction: 'desc', rowsMax: 51, after: undefined } as const
   const steps = await planOf((tx) =>
@@ -142,14 +142,14 @@ t.test('invoices of a customer are read from an index of the customer', async (t
   }
 })
 
-// Regression: SQLite read nearly all messages of the account for each customer that was taken back.
 // The worker of the totals looks for such terms every few seconds.
-t.test('search terms of older versions are read from their own index', async (t) => {
+t.test('search terms that older versions wrote are read from their own index', async (t) => {
   const { planOf } = await openPlanner(t)
   const plan = await planOf((tx) => selectDebtorsWithUnfoldedTerms(tx).execute(), 'debtor_terms')
   t.strictSame(plan, ['SCAN debtor_terms USING INDEX debtor_terms_unfolded'])
 })
 
+// Regression: SQLite read nearly all messages of the account for each customer that was taken back.
 t.test('the messages of imported customers are read by customer', async (t) => {
   const { debtor, planOf } = await openPlanner(t)
   const imported = [debtor.id, 'deb_2', 'deb_3'].map((id) => ({ id, kind: 'customer' as const }))

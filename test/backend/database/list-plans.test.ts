@@ -1,5 +1,5 @@
-// How SQLite reads pages of lists, whose plan does not depend on the rows, because it has no statistics; and what
-// PostgreSQL can know of the filters.
+// How SQLite reads pages of lists. Its plan does not depend on the rows, because it has no statistics. PostgreSQL has
+// statistics; the last tests check that its statements let it use them.
 import { join } from 'node:path'
 import { type CompiledQuery, sql } from 'kysely'
 import t, { type Test } from 'tap'
@@ -26,8 +26,8 @@ interface Operation {
 type List = (reader: Reader) => Promise<unknown>
 
 /**
- * Resolves with a function that resolves with the steps of SQLite's plans for a page of a list. The account is empty;
- * `positions` is how often a row that ends a portion of a scan is found nevertheless, as in a large account.
+ * Resolves with a function that returns the steps of SQLite's plans for a page of a list. The account is empty. The
+ * first `positions` queries for the end of a portion of a scan nevertheless find a row, as in a large account.
  */
 async function openListPlanner(t: Test) {
   const explainPage = await openExplainer<Step>(t, 'explain query plan')
@@ -35,9 +35,7 @@ async function openListPlanner(t: Test) {
     (await explainPage(list, positions)).map(({ detail }) => detail)
 }
 
-/**
- * Resolves with a function that resolves with the rows with which SQLite explains its statements for a page of a list.
- */
+/** Resolves with a function that returns the rows with which SQLite explains its statements for a page of a list. */
 async function openExplainer<Row>(t: Test, keyword: 'explain' | 'explain query plan') {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const { read, transaction } = await openTestDatabase(t, { url })
@@ -107,7 +105,7 @@ t.test('the few matches of a filter are read from the index of the filter', asyn
     const found = steps.filter((step) => step.includes('invoices USING INDEX invoices_'))
     const name = JSON.stringify([filters, sort])
     t.ok(found.at(-1)?.includes(index), name)
-    t.notOk(found.join('\n').includes('(account_id=?)'), `${name}: no whole account`)
+    t.notOk(found.join('\n').includes('(account_id=?)'), `${name}: the whole account is not read`)
   }
 })
 
@@ -133,7 +131,7 @@ t.test('the matches of a filter by the time of sending are counted in its index'
 })
 
 // Regression: SQLite scanned half of the account until the first match.
-t.test('a page begins at the limit of its sort column that another filter implies', async (t) => {
+t.test('if a filter implies a limit of the sort column, a page begins at this limit', async (t) => {
   const planOf = await openListPlanner(t)
   const day = '2026-11-01'
   const cases: [string, List, string][] = [
@@ -186,6 +184,7 @@ t.test('payments that were received at another time are skipped in the index', a
     )
     // SQLite reads the row when an operation needs a column that the index lacks.
     const seek = operations.findIndex(({ opcode }) => opcode === 'DeferredSeek')
+    t.not(seek, -1, `${sort}: the row is read later than its entry in the index`)
     const first = operations.slice(seek).find(({ opcode }) => opcode === 'Column')
     t.equal(first?.p1, operations[seek]?.p1, `${sort}: the date is read from the index`)
   }
@@ -232,7 +231,7 @@ t.test('the messages of a rare channel are read from the index of rare channels'
 
 // Regression: SQLite read all unpaid invoices if few had the status.
 t.test(
-  'unpaid invoices by due date are read in this order, and few of one status by status',
+  'unpaid invoices are read in the order of the list, or by status if few have the status',
   async (t) => {
     const planOf = await openPlanner(t)
     const byDueDate = pageOf('due_date', 'asc')
@@ -254,7 +253,7 @@ t.test(
 
 // Regression: SQLite read and sorted all debtors if the names of all began with the prefix.
 t.test(
-  'debtors with a common prefix are read in the order of the list, others by name',
+  'debtors are read by name if few have the prefix, and in the order of the list if many have it',
   async (t) => {
     const planOf = await openListPlanner(t)
     const list: List = (reader) =>

@@ -55,13 +55,13 @@ t.test('parameters of the URL apply, but replace none of the service', async (t)
     .executeTakeFirstOrThrow()
   t.strictSame(Object.values(row), ['receivables backend', '8s', 'on', 'a+b?c'])
   // Regression: a time limit in the URL also applied to migrations and exports, which must have none.
-  const alone = await database.snapshot((read) =>
+  const inSnapshot = await database.snapshot((read) =>
     read
       .selectFrom(sql`(select)`.as('one'))
       .select(setting('statement_timeout'))
       .executeTakeFirstOrThrow(),
   )
-  t.strictSame(alone, { statement_timeout: '0' })
+  t.strictSame(inSnapshot, { statement_timeout: '0' })
 })
 
 t.test('a space, a % and an @ of a login need not be encoded', async (t) => {

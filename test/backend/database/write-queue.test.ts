@@ -106,7 +106,7 @@ t.test('queued transactions run in the order in which they were queued', async (
   t.equal(runs.indexOf('settings'), payers.length, 'after the first payment of each client')
 })
 
-t.test('a transaction is committed before one of an account with slow transactions', async (t) => {
+t.test('a transaction is committed before the next one of an account with slow ones', async (t) => {
   const database = await openSqlite(t)
   const slow = database.transaction(
     async () => {

@@ -1,6 +1,6 @@
 /**
- * Injects a failure at each call of SQLite's writing connection, one after another, and compares the database with what
- * the caller of each transaction was told.
+ * Injects a failure at each call of SQLite's writing connection, one after another, and compares the rows in the
+ * database with the outcome of each transaction.
  */
 import { join } from 'node:path'
 import type { CompiledQuery } from 'kysely'
@@ -113,7 +113,7 @@ const failing =
 const violating: Work = (tx, [first = '']) => copyRow(tx, 'origin', [first, 'origin'])
 
 /** The transactions of a group, by name. Those whose name begins with `d` have a debtor, so they may be concurrent. */
-const QUIET = {
+const WITHOUT_VIOLATIONS = {
   n1: deferred,
   d1: deferred,
   d2: immediate,
@@ -125,18 +125,18 @@ const QUIET = {
   d6: deferred,
 }
 const GROUPS: readonly Readonly<Record<string, Work>>[] = [
-  QUIET,
-  { ...QUIET, d7: violating, d8: deferred },
+  WITHOUT_VIOLATIONS,
+  { ...WITHOUT_VIOLATIONS, d7: violating, d8: deferred },
   { n1: deferred, d1: deferred, d2: violating, d3: failing(immediate), d4: deferred },
   { d1: failing(immediate) },
 ]
 
-t.test('the caller of each transaction is told what happened, whichever call fails', async (t) => {
+t.test('the outcome of each transaction matches its rows, whichever call fails', async (t) => {
   const path = join(t.testdir(), 'test.db')
   const database = await openTestDatabase(t, { url: `sqlite:${path}` })
   await database.transaction((tx) => insertRow(tx, 'origin'))
 
-  /** Returns the number of calls that the group made. */
+  /** Runs the transactions of the group, and fails the test if an outcome that is known does not match the rows. */
   async function runGroup(
     prefix: string,
     group: Readonly<Record<string, Work>>,

@@ -239,7 +239,7 @@ t.test('a currency other than the invoice’s is rejected, and the error names b
 
 t.test('a draft and a void invoice cannot be paid; a written-off one can', async (t) => {
   const testAccount = await openTestAccount(t)
-  const setStatus = async (status: 'void' | 'written_off') => {
+  const createWithStatus = async (status: 'void' | 'written_off') => {
     const { id } = await testAccount.createInvoice()
     await testAccount.backend.database.transaction((tx) =>
       tx
@@ -252,7 +252,7 @@ t.test('a draft and a void invoice cannot be paid; a written-off one can', async
   }
   for (const [status, id] of [
     ['draft', (await testAccount.createInvoice({ status: 'draft' })).id],
-    ['void', await setStatus('void')],
+    ['void', await createWithStatus('void')],
   ]) {
     const response = await testAccount.post(PAYMENTS, {
       invoice_id: id,
@@ -262,7 +262,7 @@ t.test('a draft and a void invoice cannot be paid; a written-off one can', async
     t.equal(response.status, 409)
     matches(t, response.json, { code: 'invoice_not_payable', invoice_status: status, status: 409 })
   }
-  const invoice_id = await setStatus('written_off')
+  const invoice_id = await createWithStatus('written_off')
   await testAccount.create(PAYMENTS, { invoice_id, amount: 4000, currency: 'EUR' })
   matches(t, await testAccount.read(`/api/v1/invoices/${invoice_id}`), {
     status: 'written_off',
@@ -389,7 +389,7 @@ t.test('payments are found by each filter', async (t) => {
 })
 
 t.test(
-  'a payment is found by the latest date on which it can be received, in any order',
+  'a payment that was received on the latest allowed date is found, in any order of the list',
   async (t) => {
     // In this time zone it is already the 22nd.
     const now = '2026-11-21T10:30:00.000Z'

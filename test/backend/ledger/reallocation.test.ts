@@ -299,7 +299,7 @@ t.test('a payment is allocated to at most 100 invoices', async (t) => {
   t.equal(unapplied_amount, 20_000 - 101 * 50)
 })
 
-t.test('a debtor shows when a payment of it was last changed', async (t) => {
+t.test('a debtor shows when one of its payments was last changed', async (t) => {
   const ledger = await openLedger(t)
   const { testAccount, debtor } = ledger
   const invoice = await ledger.createInvoice()

@@ -50,7 +50,7 @@ t.test('each of many payments to the invoices of several customers is recorded o
         invoice_id: invoice.id,
         amount: 300,
         currency: 'EUR',
-        // Some of the payments write in another way, and some of these are rejected.
+        // Payments with an external id are written by other statements, and some of them are rejected.
         ...(n === 1 ? { external_id: `bank-${invoice.debtor_id}` } : {}),
       },
       { 'idempotency-key': `${invoice.id}-${n}` },

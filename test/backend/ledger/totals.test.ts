@@ -211,7 +211,7 @@ t.test(
       'terms of the previous version are found as before',
     )
     const [step] = foldedSearchTerms.steps
-    if (step === undefined) throw new Error('the migration has a step')
+    if (step === undefined) throw new Error('the migration has no step')
     await database.transaction((tx) => sql.raw(backfillStatement(step)).execute(tx))
     const logged = await database.read.selectFrom('ledger_changes').select('debtor_id').execute()
     t.notOk(logged.some(({ debtor_id }) => debtor_id === unchanged))
@@ -271,7 +271,7 @@ t.test('sums that no number represents exactly are capped', async (t) => {
     await createInvoice(testAccount, debtor_id, due_date, 1)
     await testAccount.create('/api/v1/payments', { debtor_id, currency: 'EUR', amount: 1 })
   }
-  // Otherwise, the test would need thousands of invoices and payments.
+  // With smaller amounts, the test would need thousands of invoices and payments.
   const amount = Number.MAX_SAFE_INTEGER
   const change = testAccount.backend.now.toISOString()
   await database.transaction(async (tx) => {

@@ -97,7 +97,7 @@ t.test('a hard bounce stops reminders to the bounced address, and to no other', 
   ])
 })
 
-// Regression: after such a report, the account sent no more reminders to the list.
+// Regression: after a report about one member of a mailing list, the account sent no more reminders to the list.
 t.test(
   'a report about one address to which the recipient forwards mail has no effect',
   async (t) => {
@@ -355,7 +355,7 @@ t.test(
     t.equal(
       await repliesFrom('ada@acme.nl'),
       1,
-      'without an address for replies, people have no thread',
+      'without a reply address, a mail of a user counts as a reply',
     )
     await backend.database.transaction((tx) =>
       setReplyAddress(tx, accountId, replyAddress, { actor: OPERATOR, now: backend.now }),
@@ -364,7 +364,11 @@ t.test(
     t.equal(await repliesFrom('Ada@acme.nl'), 1)
     t.equal(await repliesFrom('bob@acme.nl'), 2)
     const { id: toOneself } = await createSentReminder(service, { recipient: replyAddress })
-    t.equal(await repliesFrom(replyAddress, toOneself), 3, 'people try out reminders')
+    t.equal(
+      await repliesFrom(replyAddress, toOneself),
+      3,
+      'a reply from the address to which the reminder was sent counts, such as in a trial',
+    )
   },
 )
 

@@ -47,7 +47,7 @@ t.test('automatic replies are recognized, also without the header of RFC 3834', 
   }
   const from = 'MAILER-DAEMON@jansen.nl'
   matches(t, await contentOf(reply(ID, { from })), { kind: 'auto_reply' })
-  // People write in systems that ask other programs for no automatic reply.
+  // Systems in which people write mails also send this header. It requests that no automatic reply is sent to the mail.
   const headers = 'X-Auto-Response-Suppress: All\n'
   matches(t, await contentOf(reply(ID, { headers })), { kind: 'reply' })
 })

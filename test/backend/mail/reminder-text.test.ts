@@ -127,7 +127,7 @@ t.test('days until and after the due date are worded in each language', async (t
   matches(t, textOf(2, 'fr'), containing('2 jours de retard'))
 })
 
-t.test('a single invoice has a payment button; several have a link each', async (t) => {
+t.test('the HTML contains one payment link for each invoice that has one', async (t) => {
   const links = (html: string) =>
     [...html.matchAll(/href="(https:\/\/pay[^"]*)"/g)].map(([, url]) => url)
   const payable = (n: number) => invoiceIn({ paymentUrl: `https://pay.acme.nl/${n}` })

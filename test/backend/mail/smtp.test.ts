@@ -205,7 +205,8 @@ t.test('a login that hangs or breaks is not counted against the recipient', asyn
   for (const fault of ['hang', 'drop', { code: 454, text: '4.7.0 Later' }] as const) {
     smtp.recover()
     smtp.failAt('auth', fault)
-    matches(t, await sendNow(mailer, { withinMs: 300 }), { outcome: 'abandoned' }, String(fault))
+    const name = JSON.stringify(fault)
+    matches(t, await sendNow(mailer, { withinMs: 300 }), { outcome: 'abandoned' }, name)
   }
   smtp.recover()
   matches(t, await sendNow(mailer), { outcome: 'accepted' })

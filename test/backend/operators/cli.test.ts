@@ -305,7 +305,7 @@ t.test('a rejection is explained, with exit code 1', async (t) => {
   })
 })
 
-t.test('each wrong value of several is explained', async (t) => {
+t.test('if several values are wrong, each is explained', async (t) => {
   // Regression: the error was "3 fields are wrong. They are listed in errors.", without a list.
   const { json, run } = await prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
@@ -359,7 +359,7 @@ t.test('an error of the database is explained without advice for clients of the 
   })
 })
 
-t.test('two backups or exports to the same file at once do not damage each other', async (t) => {
+t.test('concurrent backups or exports to the same file do not damage each other', async (t) => {
   // Regression: both used the same incomplete file, so the first could publish what the second had just begun.
   const { directory, json, run } = await prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
@@ -431,7 +431,7 @@ t.test('a backup removes the incomplete files of killed commands, and no others'
   const killed = spawn(process.execPath, ['--eval', '0'], { stdio: 'ignore' })
   await once(killed, 'exit')
   const uuid = '01234567-89ab-cdef-0123-456789abcdef'
-  const left = [
+  const removed = [
     `a.db.${killed.pid}@${hostname()}.${uuid}.partial`,
     `b.db.7@elsewhere.${uuid}.partial`,
   ]
@@ -440,12 +440,12 @@ t.test('a backup removes the incomplete files of killed commands, and no others'
     ...[`e.ndjson.${uuid}.partial`, 'mine.partial'],
   ]
   const old = new Date(Date.now() - 13 * 3_600_000)
-  for (const name of [...left, ...kept, `${left[0]}-journal`])
+  for (const name of [...removed, ...kept, `${removed[0]}-journal`])
     writeFileSync(join(directory, name), '')
-  for (const name of [left[1] ?? '', 'mine.partial']) utimesSync(join(directory, name), old, old)
+  for (const name of [removed[1] ?? '', 'mine.partial']) utimesSync(join(directory, name), old, old)
   const { code, stderr } = await run('database', 'backup', '--to', join(directory, 'new.db'))
   t.equal(code, 0)
-  for (const name of left) matches(t, stderr, containing(`Removed ${join(directory, name)}`))
+  for (const name of removed) matches(t, stderr, containing(`Removed ${join(directory, name)}`))
   const present = readdirSync(directory).filter((name) => name.includes('.partial'))
   t.strictSame(present.toSorted(), kept.toSorted())
 })
