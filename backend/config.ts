@@ -38,7 +38,7 @@ const STORAGE_SETTINGS = {
   ),
   DATABASE_DIRECT_URL: optional(
     text(
-      'The address of PostgreSQL itself, for migrations, exports, erasures, and the connections with which each backend listens for notifications and polls the servers. Required if DATABASE_URL is the address of a pooler in transaction mode.',
+      'The address of PostgreSQL itself, for migrations, exports, erasures, and the connections with which each backend listens for notifications and polls the PostgreSQL servers. Required if DATABASE_URL is the address of a pooler in transaction mode.',
       { secret: true },
     ),
   ),
@@ -165,7 +165,7 @@ export const REMINDER_SETTINGS = {
     ),
   ),
   REHEARSAL: oneOf(
-    '`on`: reminders are planned and sent only by `reminders run --now T`, as if the time were T. No notices are sent.',
+    '`on`: reminders are planned and sent only by `reminders run --now T`, as if the time were T. Notices to users wait until REHEARSAL is off.',
     ['off', 'on'],
     { fallback: 'off' },
   ),
@@ -200,7 +200,7 @@ export const BACKEND_SETTINGS = {
     ),
   ),
   WEBHOOK_PRIVATE_TARGETS: oneOf(
-    '`allow`, for development: webhooks may be sent to any address, over plain HTTP only to loopback addresses. `refuse`: only to public addresses, over HTTPS.',
+    '`allow`, for development: webhooks may be sent to any address over HTTPS, and to loopback addresses also over plain HTTP. `refuse`: only to public addresses, and only over HTTPS.',
     ['refuse', 'allow'],
     { fallback: 'refuse' },
   ),

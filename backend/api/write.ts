@@ -32,7 +32,7 @@ export interface WriteOptions<Body> {
   readonly body: ObjectSchema<Body>
   readonly idempotencyKey: 'required' | 'optional'
   /** The member of the problem `idempotency_key_reused` that contains the id of the first request's resource. */
-  readonly keyReusedIdMember: string
+  readonly originalIdMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
   /**
    * Finds the id of the only debtor whose records the transaction changes (`debtorId` of `TransactionScope`), exactly
@@ -53,7 +53,7 @@ export interface WriteOptions<Body> {
 }
 
 export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
-  const { operationId, keyReusedIdMember } = options
+  const { operationId, originalIdMember } = options
   return {
     operationId,
     async respond(call, services) {
@@ -84,12 +84,12 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
       }
       const recall = async (reader: Reader) => {
         const found = await options.recall?.(reader, { ...context, idempotencyKey: key }, sent)
-        if (found?.same === false) throw keyReused({ [keyReusedIdMember]: found.id })
+        if (found?.same === false) throw keyReused({ [originalIdMember]: found.id })
         return found && recordedOf(found)
       }
       const findDebtorId = async (reader: Reader) =>
         await options.findDebtorId?.(reader, attempt.accountId, sent)
-      const write = { prepare, recall, findDebtorId, keyReusedIdMember }
+      const write = { prepare, recall, findDebtorId, originalIdMember }
       return responseOf(call.path, await services.idempotency.once(attempt, write))
     },
   }

@@ -40,7 +40,7 @@ export const debtorOperations: readonly Operation[] = [
     operationId: 'createDebtor',
     body: debtorBody,
     idempotencyKey: 'optional',
-    keyReusedIdMember: 'original_id',
+    originalIdMember: 'original_id',
     async create(tx, { caller: { account }, now }, body) {
       const owner = { accountId: account.id, isDemo: account.isDemo }
       const row = await createDebtor(tx, owner, newDebtor(body), now)

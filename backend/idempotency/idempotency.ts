@@ -47,7 +47,7 @@ export interface Write {
    */
   findDebtorId?(read: Reader): Promise<string | undefined>
   /** The member of the problem `idempotency_key_reused` that contains the id of what the first call created. */
-  readonly keyReusedIdMember: string
+  readonly originalIdMember: string
 }
 
 export interface Idempotency {
@@ -136,11 +136,11 @@ async function replayOrPerform(
 async function findRecorded(
   read: Reader,
   { accountId, operation, key, fingerprint }: Attempt,
-  { keyReusedIdMember }: Write,
+  { originalIdMember }: Write,
 ): Promise<Outcome | undefined> {
   const [row] = await readRow(read, { accountId, operation, key })
   if (row === undefined) return undefined
-  if (row.fingerprint !== fingerprint) throw keyReused({ [keyReusedIdMember]: row.resource_id })
+  if (row.fingerprint !== fingerprint) throw keyReused({ [originalIdMember]: row.resource_id })
   return { resourceId: row.resource_id, body: row.body, replayed: true }
 }
 

@@ -53,7 +53,7 @@ export const invoiceOperations: readonly Operation[] = [
     operationId: 'createInvoice',
     body: invoiceBody,
     idempotencyKey: 'optional',
-    keyReusedIdMember: 'original_id',
+    originalIdMember: 'original_id',
     async create(tx, { caller: { account }, now }, body) {
       const { id: accountId, timezone, paymentTermsDays } = account
       const owner = { accountId, timezone, paymentTermsDays }

@@ -25,7 +25,7 @@ export interface HandOverOptions {
   /** How long the server may take for its final reply, counted from the end of `startWithinMs`. */
   readonly replyMsMax: number
   /**
-   * If this signal aborts before the transfer of the text, the hand-over is abandoned; if it aborts later, the wait for
+   * If this signal aborts before the transfer of the text, nothing is transferred. If it aborts later, the wait for
    * the final reply is shortened to at most `DRAINED_REPLY_MS_MAX`.
    */
   readonly signal: AbortSignal
@@ -139,27 +139,27 @@ function resultOf(
 ): HandOverResult {
   const reply = parseReply(response)
   if (reply === undefined || reply.status < 400) {
-    return hasStarted ? { outcome: 'unknown', detail: toShortLine(message) } : abandoned(message)
+    return hasStarted ? { outcome: 'unknown', detail: toShortLine(message) } : notAccepted(message)
   }
   // A rejected greeting, login or sender says nothing about the recipient.
   const phase = command === 'RCPT TO' ? 'recipient' : command === 'DATA' ? 'text' : undefined
   const cause = phase === undefined ? 'general' : failureCauseOf(reply, phase)
-  if (cause === 'denied') return { ...abandoned(reply.text), isDenied: true }
+  if (cause === 'denied') return { ...notAccepted(reply.text), isDenied: true }
   // With `requireTLS`, nodemailer sends STARTTLS even if the server does not offer it. The reply of such a server does
   // not say what is wrong.
-  if (command === 'STARTTLS') return abandoned(`the server rejected STARTTLS: ${reply.text}`)
-  return cause === 'general' ? abandoned(reply.text) : refused(cause, reply)
+  if (command === 'STARTTLS') return notAccepted(`the server rejected STARTTLS: ${reply.text}`)
+  return cause === 'general' ? notAccepted(reply.text) : refused(cause, reply)
 }
 
 /** The result of a hand-over that may no longer start. */
 export function notStarted(stopping: AbortSignal): HandOverResult {
-  return abandoned(
+  return notAccepted(
     stopping.aborted ? 'the process is stopping' : 'the hand-over did not start in time',
   )
 }
 
-function abandoned(detail: string) {
-  return { outcome: 'abandoned', detail: toShortLine(detail) } as const
+function notAccepted(detail: string) {
+  return { outcome: 'not_accepted', detail: toShortLine(detail) } as const
 }
 
 function refused(type: 'hard' | 'soft', { status, enhanced, text }: Reply): HandOverResult {

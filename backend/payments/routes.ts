@@ -42,7 +42,7 @@ export const paymentOperations: readonly Operation[] = [
     operationId: 'createPayment',
     body: paymentBody,
     idempotencyKey: 'required',
-    keyReusedIdMember: 'original_payment_id',
+    originalIdMember: 'original_payment_id',
     async create(tx, { caller, now, idempotencyKey, fingerprint }, body) {
       const { payment, allocations } = await recordPayment(
         tx,

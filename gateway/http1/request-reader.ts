@@ -79,8 +79,8 @@ export class RequestReader {
 
   /**
    * Called if `takeHead` has returned no head: the head is incomplete, or too long. Rejects it if it is too long, has
-   * an invalid byte, or begins with a malformed request line. Otherwise, the client would get no response until the
-   * deadline.
+   * an invalid byte, or begins with a malformed request line. Without this check, such a client would get no response
+   * until the deadline.
    */
   #checkBeginning(): void {
     const { bytes, searchedLength } = this.#buffer

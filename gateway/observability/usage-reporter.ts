@@ -74,7 +74,8 @@ export function createUsageReporter(
     // Calls from addresses that are not allowed do not count against the limit, but Admins must see them.
     const isReported = allowance !== undefined || code === 'address_not_allowed'
     if (keyId === undefined || !isReported) return
-    // A backend may have received a call that got 502 or 504. If it has not, the call is missing in the usage counts.
+    // A call that got 502 or 504 is not reported, because a backend may have received and counted it. If none has, the
+    // call is counted nowhere.
     const mayBeInUsage = hasBackendResponse || status === 502 || status === 504
     if (mayBeInUsage && code === undefined) return
     const now = new Date().toISOString()
@@ -103,6 +104,7 @@ export function createUsageReporter(
     return {
       gateway,
       batch: ++batch,
+      // Despite its name, `refused` also includes OPTIONS.
       refused: takeFrom(missingInUsage).map(([, calls]) => calls),
       errors: takeFrom(errors).map(([, calls]) => calls),
       // `used` can exceed the limit, e.g. after the limit was lowered. It is capped at the limit, so that Settings

@@ -115,9 +115,9 @@ export interface PasswordResetRow {
 /** Guesses at passwords, codes and passkeys, and requests that are limited like guesses, such as password resets. */
 export interface LoginGuessesRow {
   /**
-   * The purpose and the SHA-256 of the subject of the guess, e.g. `email:…` for logins with an e-mail address, or
-   * `second_factor:…` for codes of a user. If the row counts by IP address or network, the subject is `address:` and
-   * this address or network.
+   * What the row counts. For guesses about a user: the purpose and a SHA-256, e.g. `email:…` for logins with an e-mail
+   * address, or `second_factor:…` for codes of a user. For guesses from an IP address or network: `address:` and this
+   * address or network, not hashed.
    */
   subject: string
   guesses: number

@@ -46,7 +46,7 @@ export async function recordHandOverResult(
       await bounceMessage(tx, message, { type, code, detail }, now)
       break
     }
-    case 'abandoned':
+    case 'not_accepted':
       await scheduleRetry(tx, message, reminder, detail, now)
       break
     case 'unknown':

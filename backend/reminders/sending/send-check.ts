@@ -31,7 +31,7 @@ import { markSent } from './mark-sent.ts'
 import { ensureText, readMessageHtml, showsOutdatedPaymentDetails, writeText } from './text.ts'
 import {
   lockWaitingMessage,
-  recordHandOverIfInterrupted,
+  recordUnknownOutcomeIfInterrupted,
   situationOf,
   type WaitingMessage,
 } from './waiting-message.ts'
@@ -75,7 +75,8 @@ export async function runSendCheck(
     await replanDebtor(tx, message.account_id, message.debtor_id, now)
     return undefined
   }
-  const waiting = await recordHandOverIfInterrupted(tx, locked, now)
+  const waiting = await recordUnknownOutcomeIfInterrupted(tx, locked, now)
+  // Too many hand-overs had an unknown outcome, so the message is not sent again.
   if (waiting === undefined) return undefined
   const situation = await situationOf(tx, waiting, now)
   // Users can also approve messages about sample data, to try out approvals. The safety rail `demo` blocks such a
@@ -189,8 +190,8 @@ function isOutdated({ debtor, message }: Situation): boolean {
 }
 
 /**
- * Whether the message announces a due date that has already passed, e.g. because the mail server was unavailable. A
- * reminder about other invoices can contain such an announcement.
+ * Whether the message announces a due date that has already passed, e.g. because the mail server was unavailable. Each
+ * invoice has its own stage, so a Firm reminder about one invoice can announce the due date of another.
  */
 function isLateCourtesy({ facts, account, debtor }: WaitingMessage, now: Date): boolean {
   const today = account.workingTimeOf(debtor).dayOf(now)

@@ -126,7 +126,7 @@ export async function sendRound(
       if (signal?.aborted || isUnavailable) return
       const result = await sendOne(deps, id)
       if (result?.outcome === 'accepted') denied = 0
-      if (result?.outcome !== 'abandoned') continue
+      if (result?.outcome !== 'not_accepted') continue
       // With `isDenied`, the server may relay mail to other recipients. Any other reason, e.g. that the server is
       // unavailable, probably affects every mail.
       if (result.isDenied) denied++

@@ -100,7 +100,7 @@ export async function recordPossibleArrival(
  * If an earlier worker started the hand-over and ended before it recorded the result, records that the outcome is
  * unknown. Returns undefined if the message must not be sent again, otherwise its current state.
  */
-export async function recordHandOverIfInterrupted(
+export async function recordUnknownOutcomeIfInterrupted(
   tx: Transaction,
   waiting: WaitingMessage,
   now: Date,

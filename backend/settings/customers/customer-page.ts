@@ -34,7 +34,7 @@ import {
 import { type FullList, newestFirst, renderListSection } from '../shell/list-query.ts'
 import {
   type RejectedAction,
-  rejectedInForm,
+  rejectionShownInForm,
   renderActionButton,
   renderActionWithReason,
 } from '../shell/page-actions.ts'
@@ -114,7 +114,7 @@ export function renderCustomer(
   const blockReason = blockReasonOf(row)
   const blockReasons = new Map(blockReason === undefined ? [] : [[row.id, blockReason]])
   const canPause = canChange(customer) && row.status !== 'archived'
-  const rejectedPause = rejectedInForm(rejected, canPause ? [{ name: 'pause' }] : [])
+  const rejectedPause = rejectionShownInForm(rejected, canPause ? [{ name: 'pause' }] : [])
   const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
 ${
@@ -197,7 +197,8 @@ function renderChasing(
   const { row, session } = customer
   const { timezone } = session.account
   const ladder = readLadder(row.ladder)
-  // While the customer is paused or stopped, resuming reminders about the invoices would not send any.
+  // `chase-held` resumes reminders about single invoices. While the customer is paused or stopped, this would send
+  // none.
   const hasInvoicesToResume = row.chasing_status === 'active' && customer.hasResumable
   return html`<section class="card" aria-labelledby="chasing"><h2 id="chasing">Reminders</h2>
 ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this customer. Messages shown as delivered are made up.</p>`}

@@ -19,7 +19,7 @@ import { type FullList, renderListSection } from '../shell/list-query.ts'
 import {
   type PageAction,
   type RejectedAction,
-  rejectedInForm,
+  rejectionShownInForm,
   renderActionButton,
   renderActionWithReason,
 } from '../shell/page-actions.ts'
@@ -102,7 +102,7 @@ export function renderInvoicePage(
   const { session, row, customerName, today, payments, messages, history, now } = view
   const { timezone } = session.account
   const times = { now, timezone }
-  const inForm = rejectedInForm(rejected, actionsWithReason(view))
+  const inForm = rejectionShownInForm(rejected, actionsWithReason(view))
   const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customerName}</a></p>
 <div class="heading"><h1>Invoice <span translate="no">${row.number}</span></h1><p class="total">${renderInvoiceStatus(row, today)}</p></div>
 ${inForm === undefined && renderFaultSummary(rejected?.problem)}

@@ -125,7 +125,7 @@ function once(
     fingerprint: fingerprintOf(operation, request),
   }
   return idempotency.once(attempt, {
-    keyReusedIdMember: 'original_id',
+    originalIdMember: 'original_id',
     // `recall` could find a record whose idempotency key is no longer stored. Forms do not need this: a key is stored
     // for 30 days, longer than a session lasts, and a form of an earlier session is shown again instead of performed.
     recall: async () => undefined,

@@ -11,7 +11,7 @@ import { renderListSection, renderNext } from '../shell/list-query.ts'
 import {
   type PageAction,
   type RejectedAction,
-  rejectedInForm,
+  rejectionShownInForm,
   renderActionWithReason,
 } from '../shell/page-actions.ts'
 import type { Frame } from '../shell/response.ts'
@@ -157,7 +157,7 @@ export function renderApproval(
   const { message, debtorName, expiresAt, contentDigest } = approval
   const { timezone } = session.account
   const path = `${PATH}/${message.id}`
-  const inForm = rejectedInForm(rejectedAction, [REJECT])
+  const inForm = rejectionShownInForm(rejectedAction, [REJECT])
   const seenField = html`<input type="hidden" name="seen" value="${contentDigest}">`
   const allMessages = {
     name: 'messages',

@@ -111,7 +111,7 @@ export interface PaymentForm {
 
 /**
  * Returns the stored values, without the currency. A field that the user does not change counts as not sent (see
- * `renderInitialValues`), but the currency must always count as sent, because it identifies the details.
+ * `INITIAL_VALUES`), but the currency must always count as sent, because it identifies the details.
  */
 function initialValuesOf({ currency: _, ...details }: PaymentValues): InitialValues {
   return details

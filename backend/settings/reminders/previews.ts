@@ -9,7 +9,10 @@ import type { PreviewedMessage } from '../../reminders/preview.ts'
 /** Previews that took longer are cached. */
 export const SLOW_MS = 1000
 const CACHED_MS = 120_000
-/** How many previews are kept, whether cached or still being computed. Each can take twenty megabytes of memory. */
+/**
+ * For how many keys a computation is kept, in progress or cached. While it is in progress, the previous preview of the
+ * key is kept, too. A preview can take twenty megabytes of memory.
+ */
 const CACHED_MAX = 4
 
 export interface Preview {

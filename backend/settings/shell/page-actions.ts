@@ -33,7 +33,7 @@ export interface RejectedAction {
  * Returns the rejected action if its form must show the problem: the page has this form, and the problem is about the
  * form's fields. Otherwise, returns undefined, and the page shows the problem, if there is one, at its top.
  */
-export function rejectedInForm(
+export function rejectionShownInForm(
   rejected: RejectedAction | undefined,
   forms: readonly Pick<PageAction, 'name'>[],
 ): RejectedAction | undefined {

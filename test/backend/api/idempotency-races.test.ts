@@ -42,7 +42,7 @@ function createCountingWrite(respond: () => Promise<string>) {
   }
   return {
     runs,
-    write: { prepare, recall: async () => undefined, keyReusedIdMember: 'original_id' },
+    write: { prepare, recall: async () => undefined, originalIdMember: 'original_id' },
   }
 }
 

@@ -221,7 +221,7 @@ t.test(
         return { resourceId: 'deb_1', body: 'the response' }
       },
       recall: async () => undefined,
-      keyReusedIdMember: 'original_id',
+      originalIdMember: 'original_id',
     }
     const clock = () => NOW
     const running = createIdempotency({ database: first, clock }).once(attempt, write)

@@ -237,7 +237,7 @@ t.test(
         return { resourceId: 'deb_1', body: `response ${runs}` }
       },
       recall: async () => undefined,
-      keyReusedIdMember: 'original_id',
+      originalIdMember: 'original_id',
     }
     // Earlier statements are sent together with the commit, so the cut waits for the reply to the commit.
     proxy.cutAt(COMMIT, 'after', 'COMMIT\0')

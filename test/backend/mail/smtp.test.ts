@@ -46,33 +46,38 @@ t.test('the mail server is greeted with the domain of MAIL_FROM', async (t) => {
 
 /** Replies of the server, each with the outcome of the hand-over. */
 const REPLIES: readonly (readonly [SmtpPhase, number, string, object])[] = [
-  ['connect', 421, '4.3.2 Too many connections', { outcome: 'abandoned' }],
-  ['connect', 554, 'No SMTP service here', { outcome: 'abandoned' }],
-  ['mail', 451, '4.3.0 Temporary trouble', { outcome: 'abandoned' }],
-  ['mail', 550, '5.7.1 Sender refused', { outcome: 'abandoned' }],
+  ['connect', 421, '4.3.2 Too many connections', { outcome: 'not_accepted' }],
+  ['connect', 554, 'No SMTP service here', { outcome: 'not_accepted' }],
+  ['mail', 451, '4.3.0 Temporary trouble', { outcome: 'not_accepted' }],
+  ['mail', 550, '5.7.1 Sender refused', { outcome: 'not_accepted' }],
   ['rcpt', 450, '4.7.1 Greylisted, come back later', soft('4.7.1')],
   ['rcpt', 452, '4.2.2 Mailbox full', soft('4.2.2')],
   ['rcpt', 451, '4.4.3 Nameserver away', { outcome: 'refused', type: 'soft' }],
-  ['rcpt', 451, '4.3.0 Queue file write error', { outcome: 'abandoned' }],
-  ['rcpt', 421, '4.7.0 Closing', { outcome: 'abandoned' }],
+  ['rcpt', 451, '4.3.0 Queue file write error', { outcome: 'not_accepted' }],
+  ['rcpt', 421, '4.7.0 Closing', { outcome: 'not_accepted' }],
   ['rcpt', 550, '5.1.1 No such user', hard('5.1.1')],
   ['rcpt', 550, 'No such user', hard('550')],
   ['rcpt', 552, 'Mailbox full', soft('552')],
   ['rcpt', 552, '5.2.2 Mailbox full', soft('5.2.2')],
-  ['rcpt', 554, '5.7.1 Relay access denied', { outcome: 'abandoned', isDenied: true }],
-  ['rcpt', 530, 'Authentication required', { outcome: 'abandoned' }],
+  ['rcpt', 554, '5.7.1 Relay access denied', { outcome: 'not_accepted', isDenied: true }],
+  ['rcpt', 530, 'Authentication required', { outcome: 'not_accepted' }],
   // Regression: these replies of a relay that is wrongly configured counted as bounces of all customers.
   [
     'rcpt',
     454,
     '4.7.1 <ap@jansen.nl>: Relay access denied',
-    { outcome: 'abandoned', isDenied: true },
+    { outcome: 'not_accepted', isDenied: true },
   ],
-  ['rcpt', 550, 'Relay not permitted', { outcome: 'abandoned', isDenied: true }],
-  ['rcpt', 550, 'Administrative prohibition', { outcome: 'abandoned', isDenied: true }],
-  ['rcpt', 513, 'Relaying denied.', { outcome: 'abandoned', isDenied: true }],
+  ['rcpt', 550, 'Relay not permitted', { outcome: 'not_accepted', isDenied: true }],
+  ['rcpt', 550, 'Administrative prohibition', { outcome: 'not_accepted', isDenied: true }],
+  ['rcpt', 513, 'Relaying denied.', { outcome: 'not_accepted', isDenied: true }],
   ['rcpt', 450, '4.7.25 Client host rejected: cannot find your hostname', { isDenied: true }],
-  ['data', 550, '5.7.26 The mail is not authenticated', { outcome: 'abandoned', isDenied: true }],
+  [
+    'data',
+    550,
+    '5.7.26 The mail is not authenticated',
+    { outcome: 'not_accepted', isDenied: true },
+  ],
   // Regression: the address counted as invalid, although our server was on a block list.
   ['rcpt', 550, 'Host 192.0.2.1 is in a black list at zen.spamhaus.org', soft('550')],
   ['rcpt', 550, 'relay@jansen.nl: No such user', hard('550')],
@@ -85,7 +90,7 @@ const REPLIES: readonly (readonly [SmtpPhase, number, string, object])[] = [
   ['rcpt', 550, 'Sorry, no mailbox here by that name. (#5.1.1)', hard('5.1.1')],
   ['rcpt', 556, '5.1.10 The domain takes no mail', hard('5.1.10')],
   ['data', 451, '4.7.1 Greylisted, come back later', soft('4.7.1')],
-  ['data', 452, '4.3.1 Disk full', { outcome: 'abandoned' }],
+  ['data', 452, '4.3.1 Disk full', { outcome: 'not_accepted' }],
   ['data', 550, '5.1.1 No such user', hard('5.1.1')],
   ['data', 554, '5.7.1 Looks like spam', soft('5.7.1')],
   ['data', 550, 'Refused', soft('550')],
@@ -123,7 +128,7 @@ t.test(
     for (const phase of ['connect', 'mail', 'rcpt'] as const) {
       smtp.recover()
       smtp.failAt(phase, 'hang')
-      matches(t, await sendNow(mailer, { withinMs: 200 }), { outcome: 'abandoned' }, phase)
+      matches(t, await sendNow(mailer, { withinMs: 200 }), { outcome: 'not_accepted' }, phase)
     }
     smtp.recover()
     t.strictSame(smtp.mails, [])
@@ -152,7 +157,7 @@ t.test(
       return sendNow(mailer)
     }
     for (const phase of ['connect', 'mail', 'rcpt'] as const) {
-      matches(t, await drop(phase), { outcome: 'abandoned' }, phase)
+      matches(t, await drop(phase), { outcome: 'not_accepted' }, phase)
     }
     matches(t, await drop('data'), { outcome: 'unknown' })
     t.equal(smtp.mails.length, 1, 'the server received the mail nevertheless')
@@ -169,10 +174,10 @@ t.test(
 t.test('no hand-over begins after its deadline, or while no server listens', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
-  matches(t, await sendNow(mailer, { withinMs: 0 }), { outcome: 'abandoned', detail: /in time/ })
+  matches(t, await sendNow(mailer, { withinMs: 0 }), { outcome: 'not_accepted', detail: /in time/ })
   t.equal(smtp.connections(), 0)
   await smtp.stop()
-  matches(t, await sendNow(mailer), { outcome: 'abandoned', detail: /ECONNREFUSED/ })
+  matches(t, await sendNow(mailer), { outcome: 'not_accepted', detail: /ECONNREFUSED/ })
   await smtp.start()
   matches(t, await sendNow(mailer), { outcome: 'accepted' })
 })
@@ -194,7 +199,7 @@ t.test('TLS is used if the server offers it, and protects the login', async (t) 
   matches(
     t,
     rejected,
-    { outcome: 'abandoned', detail: /^535/ },
+    { outcome: 'not_accepted', detail: /^535/ },
     'a wrong login is not counted against the recipient',
   )
 })
@@ -206,7 +211,7 @@ t.test('a login that hangs or breaks is not counted against the recipient', asyn
     smtp.recover()
     smtp.failAt('auth', fault)
     const name = JSON.stringify(fault)
-    matches(t, await sendNow(mailer, { withinMs: 300 }), { outcome: 'abandoned' }, name)
+    matches(t, await sendNow(mailer, { withinMs: 300 }), { outcome: 'not_accepted' }, name)
   }
   smtp.recover()
   matches(t, await sendNow(mailer), { outcome: 'accepted' })
@@ -218,13 +223,13 @@ t.test('a password is sent over a network only with TLS and a valid certificate'
   const plain = await startSmtpServer(t, { login })
   const url = plain.url.replace('//', '//us:secret@')
   matches(t, await sendNow(newMailer(t, undefined, { server: asRemote(url) })), {
-    outcome: 'abandoned',
+    outcome: 'not_accepted',
     // Regression: the detail was only the reply, such as `502 5.5.1 Error: command not implemented`.
     detail: /STARTTLS/,
   })
   const selfSigned = await startSmtpServer(t, { tls: await createCertificate(t, 'DNS:mx.test') })
   matches(t, await sendNow(newMailer(t, undefined, { server: asRemote(selfSigned.url) })), {
-    outcome: 'abandoned',
+    outcome: 'not_accepted',
     detail: /self.signed/,
   })
   t.strictSame([...plain.mails, ...selfSigned.mails], [])
@@ -275,7 +280,7 @@ t.test(
     await smtp.connected()
     await mailer.close()
     // Regression: the detail was that the hand-over did not start in time.
-    const stopped = { outcome: 'abandoned', detail: 'the process is stopping' }
+    const stopped = { outcome: 'not_accepted', detail: 'the process is stopping' }
     matches(t, await waiting, stopped)
     matches(t, await sendNow(mailer), stopped)
 
