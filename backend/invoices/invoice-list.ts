@@ -34,7 +34,7 @@ import {
   readPage,
   selectPage,
 } from '../lists/page.ts'
-import { findPositionBeforeMatchingInvoices } from '../lists/scan-start.ts'
+import { findPositionBeforeMatchingInvoices } from '../lists/scan-continuation.ts'
 
 export interface InvoiceFilters extends AnyTimeFilters {
   readonly external_id?: string

@@ -11,8 +11,8 @@ import { readFacts } from './planning/facts.ts'
 
 /**
  * Takes back a decision: an approved reminder awaits approval again; the invoices of a rejected one are chased again.
- * Throws `not_found`, and `approval_decided` (the code of all conflicts about decisions) if nothing was decided, or if
- * the decision can no longer be taken back, e.g. because the reminder is already being sent.
+ * Throws `not_found` if there is no such message. Throws `approval_decided`, the code of all conflicts about decisions,
+ * if nothing was decided, or if the decision can no longer be taken back, e.g. because the reminder is being sent.
  */
 export async function takeBackDecision(
   tx: Transaction,
@@ -76,8 +76,8 @@ async function withdrawApproval(
     `${actionContext.actor.label} took the approval back`,
     actionContext.now,
   )
-  // With this `run_at`, the send check soon runs, also for a message that awaits approval, and writes the text again:
-  // the wording may have changed.
+  // The send check runs soon. For a message that awaits approval, as this one does now, it sends nothing, but writes
+  // the text again, because the wording may have changed.
   await tx
     .updateTable('reminders')
     .set({ approved_hash: null, run_at: actionContext.now.toISOString() })

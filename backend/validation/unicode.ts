@@ -19,8 +19,8 @@ export function normalizeText(text: string, form: 'NFC' | 'NFKC'): string {
 }
 
 /**
- * Also matches characters that are never shown by themselves, such as zero-width spaces and marks of the writing
- * direction.
+ * Matches a text in which nothing is visible: white space, and characters that are never shown by themselves, such as
+ * zero-width spaces and marks of the writing direction.
  */
 const INVISIBLE = /^[\s\p{Default_Ignorable_Code_Point}]*$/u
 

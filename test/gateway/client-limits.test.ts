@@ -106,7 +106,13 @@ t.test('without free file descriptors, the open connections are served', async (
   const open = readdirSync(`/proc/${separate.pid}/fd`).length
   execFileSync('prlimit', ['--pid', String(separate.pid), `--nofile=${open + 20}:`])
   const crowd = startCrowd(t, { port: separate.port, count: 200, addresses: 1 })
-  await crowd.opened
+  let isOpen = false
+  const opened = crowd.opened.finally(() => {
+    isOpen = true
+  })
+  // If the connection to the backend were idle for long, it would be closed, and no other could be opened.
+  while (!isOpen) t.equal(await statusOf(), 200)
+  await opened
   for (let n = 0; n < 20; n++) t.equal(await statusOf(), 200)
   await crowd.close()
   execFileSync('prlimit', ['--pid', String(separate.pid), '--nofile=10000:'])

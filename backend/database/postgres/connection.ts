@@ -184,9 +184,9 @@ export class TransactionConnection implements DatabaseConnection {
     this.#hasSent = true
     const statements = sent.map(({ statement }) => statement)
     const { results, error } = await sendTogether(this.#client, statements)
-    for (const [at, { command, rowCount, rows, parseError }] of results.entries()) {
+    for (const [at, { command, rowCount, rows, conversionError }] of results.entries()) {
       const { awaited } = sent[at] ?? {}
-      if (parseError !== undefined) awaited?.reject(parseError)
+      if (conversionError !== undefined) awaited?.reject(conversionError)
       else if (!WRITE_COMMANDS.has(command)) awaited?.resolve({ rows: rows as never[] })
       else awaited?.resolve({ numAffectedRows: BigInt(rowCount), rows: rows as never[] })
     }

@@ -23,8 +23,11 @@ export interface StatementResult {
   readonly command: string
   readonly rowCount: number
   readonly rows: readonly Row[]
-  /** The error of parsing a returned value; undefined if all were parsed. The statement has succeeded nevertheless. */
-  readonly parseError: unknown
+  /**
+   * If a returned value could not be converted to a JavaScript value, the error; otherwise undefined. The server has
+   * run the statement successfully in both cases.
+   */
+  readonly conversionError: unknown
 }
 
 export interface BatchOutcome {
@@ -97,7 +100,7 @@ class Batch extends DriverQuery {
   readonly #results: StatementResult[] = []
   #columns: readonly Column[] | undefined
   #rows: Row[] = []
-  #parseError: unknown
+  #conversionError: unknown
   /** The driver replaces this function with one that also stops the driver's timer. */
   callback: (error: unknown) => void
 
@@ -154,7 +157,7 @@ class Batch extends DriverQuery {
       }
       this.#rows.push(row)
     } catch (error) {
-      this.#parseError ??= error
+      this.#conversionError ??= error
     }
   }
 
@@ -167,11 +170,11 @@ class Batch extends DriverQuery {
       command: words[0] ?? '',
       rowCount: words.length > 1 ? Number(words.at(-1)) : 0,
       rows: this.#rows,
-      parseError: this.#parseError,
+      conversionError: this.#conversionError,
     })
     this.#columns = undefined
     this.#rows = []
-    this.#parseError = undefined
+    this.#conversionError = undefined
   }
 
   handleError(error: unknown): void {

@@ -191,7 +191,7 @@ function isOutdated({ debtor, message }: Situation): boolean {
 
 /**
  * Whether the message announces a due date that has already passed, e.g. because the mail server was unavailable. Each
- * invoice has its own stage, so a Firm reminder about one invoice can announce the due date of another.
+ * invoice has its own stage, so a Friendly reminder about one invoice can announce the due date of another.
  */
 function isLateCourtesy({ facts, account, debtor }: WaitingMessage, now: Date): boolean {
   const today = account.workingTimeOf(debtor).dayOf(now)

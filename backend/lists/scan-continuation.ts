@@ -1,18 +1,18 @@
 /**
- * Finds where a scan can begin, for a list of invoices that is filtered by due date and sorted by time of creation, or
- * filtered by time of creation and sorted by due date. For example, a list of the invoices that are past due, newest
- * first, would otherwise begin with a scan of all invoices that were created in the last weeks, although most of these
- * are not due yet.
+ * Finds where the scan of a list of invoices can continue if its first rows did not fill the page. The list is filtered
+ * by due date and sorted by time of creation, or filtered by time of creation and sorted by due date. For example, a
+ * list of the invoices that are past due, newest first, would otherwise scan all invoices of the last weeks, although
+ * most of these are not due yet.
  *
- * The time in an id is the invoice's `created_at` or later, because ids never decrease. `CLOCK_MARGIN_MS` allows for a
- * clock that is set back after `created_at` was read and before the id is created.
+ * The time in an id is not earlier than the invoice's `created_at`, unless the clock is set back between the reading of
+ * `created_at` and the creation of the id; `CLOCK_MARGIN_MS` allows for this. The time can be much later: after the
+ * clock was set back, new ids continue from the last id.
  *
  * The index by due date sorts the invoices of one due date by id. A search therefore reads about one entry for each due
- * date: the last one (`readLatest`), or the first one with a given id or a higher one (`readFirstDueDate`).
+ * date: `readLatest` reads the last entry, and `readFirstDueDate` the first entry whose id is not below a given id.
  *
- * An id shows the latest time at which its invoice can have been created, but not the earliest. Nothing is therefore
- * skipped in a list that begins with the oldest invoice, nor in a list by due date whose only filter by time of
- * creation is `created_before`. Nor is anything skipped in a list that begins with the latest due date.
+ * No rows are passed over in these lists: those that begin with the oldest invoice or the latest due date, and those by
+ * due date whose only filter by time of creation is `created_before`.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { lowestIdSince, timeOfId } from '../../shared/contract/id.ts'
@@ -33,24 +33,24 @@ interface Filters extends AnyTimeFilters {
 }
 
 /**
- * Resolves with a later position in the list than `after`, if no match lies between the two; with undefined if no such
- * position is known.
+ * Resolves with a position in the list after `scannedUntil` such that no match lies between the two; with undefined if
+ * no such position is known.
  */
 export async function findPositionBeforeMatchingInvoices(
   reader: Reader,
   filters: Filters,
   { sort, direction }: Pick<KeysetPage, 'sort' | 'direction'>,
-  after: Position,
+  scannedUntil: Position,
 ): Promise<Position | undefined> {
   const { created_since, due_since, due_before } = filters
   if (sort === 'due_date' && direction === 'asc' && created_since !== undefined) {
-    const dueDate = await findDueDate(reader, filters, created_since, after.value)
-    return dueDate > after.value ? { value: dueDate, id: LOWEST } : undefined
+    const dueDate = await findDueDate(reader, filters, created_since, scannedUntil.value)
+    return dueDate > scannedUntil.value ? { value: dueDate, id: LOWEST } : undefined
   }
   const isFilteredByDueDate = due_since !== undefined || due_before !== undefined
   if (sort === 'created_at' && direction === 'desc' && isFilteredByDueDate) {
     const createdBefore = await findTimeAfterCreations(reader, filters)
-    return createdBefore < after.value ? { value: createdBefore, id: LOWEST } : undefined
+    return createdBefore < scannedUntil.value ? { value: createdBefore, id: LOWEST } : undefined
   }
   return undefined
 }
@@ -77,7 +77,7 @@ async function findDueDate(
 async function findTimeAfterCreations(reader: Reader, filters: Filters): Promise<string> {
   const { accountId, due_since = LOWEST, due_before = HIGHEST } = filters
   const [latest] = await readLatest(reader, { accountId, due_since, due_before })
-  if (!latest?.id || latest.number === ENTRIES_MAX) return HIGHEST
+  if (!latest?.id || latest.steps === ENTRIES_MAX) return HIGHEST
   return new Date(timeOfId(latest.id).getTime() + CLOCK_MARGIN_MS).toISOString()
 }
 
@@ -100,13 +100,13 @@ const readFirstDueDate = prepared((reader: Reader, values: CreatedValues) => {
     order by due_date, id limit 1`
   const next = entryFrom(sql`entries.due_date`)
   const entries = sql<{ due_date: string | null }>`(
-    with recursive entries (due_date, id, number) as (
+    with recursive entries (due_date, id, step) as (
       select * from (select due_date, id, 1 ${entryFrom(sql`${dueSince}`)}) as first_entry
       union all
-      select (select due_date ${next}), (select id ${next}), number + 1
-      from entries where id < ${idSince} and number < ${sql.lit(ENTRIES_MAX)}
+      select (select due_date ${next}), (select id ${next}), step + 1
+      from entries where id < ${idSince} and step < ${sql.lit(ENTRIES_MAX)}
     )
-    select due_date from entries order by number desc limit 1
+    select due_date from entries order by step desc limit 1
   )`
   return reader.selectFrom(entries.as('last')).select('due_date')
 })
@@ -127,14 +127,14 @@ const readLatest = prepared((reader: Reader, values: LatestValues) => {
     where account_id = ${accountId} and due_date >= ${due_since} and due_date < ${dueDate}
     order by due_date desc, id desc limit 1`
   const next = entryBefore(sql`entries.due_date`)
-  const latest = sql<{ id: string | null; number: number | null }>`(
-    with recursive entries (due_date, id, number) as (
+  const latest = sql<{ id: string | null; steps: number | null }>`(
+    with recursive entries (due_date, id, step) as (
       select * from (select due_date, id, 1 ${entryBefore(sql`${due_before}`)}) as first_entry
       union all
-      select (select due_date ${next}), (select id ${next}), number + 1
-      from entries where id is not null and number < ${sql.lit(ENTRIES_MAX)}
+      select (select due_date ${next}), (select id ${next}), step + 1
+      from entries where id is not null and step < ${sql.lit(ENTRIES_MAX)}
     )
-    select max(id) as id, max(number) as number from entries
+    select max(id) as id, max(step) as steps from entries
   )`
-  return reader.selectFrom(latest.as('latest')).select(['id', 'number'])
+  return reader.selectFrom(latest.as('latest')).select(['id', 'steps'])
 })
