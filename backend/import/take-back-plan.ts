@@ -10,9 +10,9 @@ export type KeptReason =
   | 'closed' // the invoice is void or written off, the payment is reversed, or the customer is archived
   | 'corrected' // the record existed before the import, which only corrected it
   | 'invoice_kept' // the payment pays an invoice that is kept
-  | 'other_records' // the customer keeps invoices or payments, or has messages that were approved, received or (perhaps) sent
+  | 'other_records' // the customer keeps invoices, payments or messages (see `IS_IRREVERSIBLE`)
   | 'paid' // the invoice has a payment that the import did not record, or that was changed after the import
-  | 'reminded' // a reminder about the invoice was approved, sent or perhaps sent
+  | 'reminded' // a reminder about the invoice was approved, or may have reached the customer
 
 export interface KeptRecord {
   readonly id: string
