@@ -148,6 +148,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
       invitationCodes: deps.mailServices?.invitationCodes,
       resetCodes: deps.mailServices?.mailedCodes,
       noticeRouteOf: deps.mailServices?.noticeRouteOf,
+      receivesReplies: deps.mailServices?.inboundSecrets !== undefined,
       passwords,
     }),
     ...(deps.mailServices === undefined ? [] : mailRoutes(deps.mailServices, deps)),

@@ -185,7 +185,7 @@ function decisionPage(
 
 async function readView(
   { session, id, now }: SessionRequest,
-  { database: { read } }: SettingsDeps,
+  { database: { read }, receivesReplies }: SettingsDeps,
 ): Promise<ApprovalView | undefined> {
   const { id: accountId } = session.account
   const approval = await findPendingApproval(read, accountId, id)
@@ -211,7 +211,11 @@ async function readView(
     approval,
     invoices,
     history,
-    sender: { name: approval.senderName ?? account.name, replyTo: account.reply_to },
+    sender: {
+      name: approval.senderName ?? account.name,
+      replyTo: account.reply_to,
+      replyInbox: receivesReplies ? 'the message log' : 'the address from which reminders are sent',
+    },
     language: chooseLanguage(debtor?.language),
     currenciesWithoutPaymentDetails: [...new Set(withoutDetails.map(({ currency }) => currency))],
     otherMessages: otherMessages.filter((row) => row.id !== id),

@@ -109,7 +109,12 @@ export interface ApprovalView {
   readonly approval: PendingApproval
   readonly invoices: readonly InvoiceRow[]
   readonly history: readonly MessageTransitionRow[]
-  readonly sender: { readonly name: string; readonly replyTo: string | null }
+  readonly sender: {
+    readonly name: string
+    readonly replyTo: string | null
+    /** Where all replies arrive, whether or not `replyTo` is set. */
+    readonly replyInbox: string
+  }
   readonly language: Language
   /**
    * Currencies for which the account has no payment details, but needs them: an invoice of the reminder in this
@@ -124,10 +129,13 @@ export interface ApprovalView {
 }
 
 /** Omits the recipient: the facts above show it, masked for Members. */
-function renderEnvelope({ name, replyTo }: ApprovalView['sender'], { subject }: MessageRow): Html {
+function renderEnvelope(
+  { name, replyTo, replyInbox }: ApprovalView['sender'],
+  { subject }: MessageRow,
+): Html {
   return html`<section class="card" aria-label="Sender and subject"><dl class="facts">
 <div><dt>From</dt><dd translate="no">${name}</dd></div>
-<div><dt>Replies go to</dt><dd translate="no">${replyTo === null ? 'the message log' : html`${replyTo} and the message log`}</dd></div>
+<div><dt>Replies go to</dt><dd translate="no">${replyTo === null ? replyInbox : html`${replyTo} and ${replyInbox}`}</dd></div>
 <div class="whole"><dt>Subject</dt><dd translate="no">${subject}</dd></div></dl></section>`
 }
 

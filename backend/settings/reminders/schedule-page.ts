@@ -75,6 +75,7 @@ interface ScheduleView {
   readonly values: ScheduleValues
   /** The stored values when the form is rendered, see `INITIAL_VALUES`. */
   readonly stored: ScheduleValues
+  readonly receivesReplies: boolean
 }
 
 export function renderSchedule(frame: Frame, view: ScheduleView, problem?: Problem): Html {
@@ -95,7 +96,7 @@ ${renderLadder(values, isAdmin, problem)}
 ${renderFieldFaults(problem, 'chase_from')}
 <p class="field"><label for="reply_to">Replies go to</label>
 <input id="reply_to" name="reply_to" type="email" value="${values.replyTo}" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'reply_to', 'reply_to-hint')}></p>
-<p class="hint" id="reply_to-hint">Replies are also kept in the message log. If this field is empty, Admins are notified of replies by mail.</p>
+<p class="hint" id="reply_to-hint">${view.receivesReplies ? 'Replies are also kept in the message log. If this field is empty, Admins are notified of replies by mail.' : 'Replies also go to the address from which reminders are sent. They are not kept in the message log, and reminders continue after a reply.'}</p>
 ${renderFieldFaults(problem, 'reply_to')}
 <p class="field"><label for="apply_credit">Money on account</label>
 <select id="apply_credit" name="apply_credit"${attribute('disabled', !isAdmin)}${describedBy(problem, 'apply_credit', 'apply_credit-hint')}>${APPLY_CREDIT.map((mode) => html`<option value="${mode}"${attribute('selected', values.applyCredit === mode)}>${CREDIT_WORDS[mode]}</option>`)}</select></p>

@@ -34,14 +34,20 @@ export const schedulePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
-    async handle({ session }, { database }) {
+    async handle({ session }, { database, receivesReplies }) {
       const schedule = await readSchedule(database.read, session.account.id)
       const awaitingApproval = await countAwaitingApproval(database.read, session.account.id)
       const values = valuesOf(schedule)
       return {
         json: represent(schedule),
         page: (frame) =>
-          renderSchedule(frame, { session, awaitingApproval, values, stored: values }),
+          renderSchedule(frame, {
+            session,
+            awaitingApproval,
+            values,
+            stored: values,
+            receivesReplies,
+          }),
       }
     },
   },
@@ -83,11 +89,12 @@ export const schedulePages: readonly SessionPage[] = [
       })
       return { json: represent(schedule), location: PATH }
     },
-    async rerender({ session, fields }, problem, { database }) {
+    async rerender({ session, fields }, problem, { database, receivesReplies }) {
       if (problem.code !== 'validation_failed') return undefined
       const awaitingApproval = await countAwaitingApproval(database.read, session.account.id)
       const stored = valuesOf(await readSchedule(database.read, session.account.id))
-      const view = { session, awaitingApproval, values: sentValues(fields, stored), stored }
+      const values = sentValues(fields, stored)
+      const view = { session, awaitingApproval, values, stored, receivesReplies }
       const labeled = withFieldLabels(withHolidayLines(problem, fields), SCHEDULE_WORDS)
       return (frame) => renderSchedule(frame, view, labeled)
     },

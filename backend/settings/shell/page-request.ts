@@ -33,6 +33,8 @@ export interface SettingsDeps {
   readonly resetCodes?: MailedCodes | undefined
   /** Returns what would happen to a notice to an e-mail address. If it is absent, no notice is mailed. */
   readonly noticeRouteOf?: MailServices['noticeRouteOf'] | undefined
+  /** Whether the mail server passes on customers' replies, so that they are logged and pause reminders. */
+  readonly receivesReplies: boolean
   /** Undefined if the service has no host name. Passkeys then cannot be used. */
   readonly relyingParty: RelyingParty | undefined
   /** Encrypts the secrets of authenticator apps. */

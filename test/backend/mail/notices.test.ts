@@ -135,7 +135,7 @@ t.test('without a mail server, the link is shown and nothing is mailed', async (
 t.test('in a rehearsal no notice is mailed, and links are shown instead', async (t) => {
   const startService = async (isRehearsal: boolean) => {
     const smtp = await startSmtpServer(t)
-    const service = await startMailService(t, smtp.url, isRehearsal)
+    const service = await startMailService(t, smtp.url, { isRehearsal })
     const ada = await logInAdmin(service)
     await recordEndpointNotice(service)
     service.mailServices.start()

@@ -10,11 +10,12 @@ import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngineWithUsers } from '../../fixtures/reminders/engine.ts'
+import type { MailServiceOptions } from '../../fixtures/reminders/mail-service.ts'
 import { ADMIN, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 /** Starts on 23 November with a firm reminder that waits for approval. */
-async function openQueue(t: Test) {
-  const { engine, backend, logInAdmin } = await startEngineWithUsers(t)
+async function openQueue(t: Test, options?: MailServiceOptions) {
+  const { engine, backend, logInAdmin } = await startEngineWithUsers(t, options)
   const debtor = await engine.createDebtor({ name: 'Jansen <b>Bouw</b>' })
   const invoice = await engine.createInvoice('2026-11-02', { debtor_id: debtor.id })
   for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
@@ -128,6 +129,23 @@ t.test(
     const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
     await engine.testAccount.create('/api/v1/payments', body)
     matches(t, (await ada.page('/settings/approvals')).text, /Lapsed.*a payment was recorded/s)
+  },
+)
+
+// Regression: the pages claimed that replies are kept in the message log.
+t.test(
+  'without inbound mail, the pages say where replies go, and what they do not do',
+  async (t) => {
+    const { ada, messageId } = await openQueue(t, { receivesReplies: false })
+    const sender = 'the address from which reminders are sent'
+    const approval = await ada.page(`/settings/approvals/${messageId}`)
+    matches(t, approval.text, containing(`<dt>Replies go to</dt><dd translate="no">${sender}</dd>`))
+    const schedule = await ada.page('/settings/schedule')
+    matches(
+      t,
+      schedule.text,
+      containing('They are not kept in the message log, and reminders continue'),
+    )
   },
 )
 
