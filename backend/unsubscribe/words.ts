@@ -31,7 +31,8 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
     explainResumed: (creditor, address) =>
       `${creditor} may send payment reminders to ${address} again.`,
     brokenLinkTitle: 'This link does not work',
-    explainBrokenLink: 'The link is incomplete. Open it from the e-mail, or copy the whole link.',
+    explainBrokenLink:
+      'It may be incomplete. Open it from the e-mail, or copy the whole link. If it still does not work, reply to the e-mail.',
   },
   nl: {
     confirmTitle: 'Herinneringen per e-mail stoppen?',
@@ -49,7 +50,7 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
       `${creditor} mag weer betalingsherinneringen sturen naar ${address}.`,
     brokenLinkTitle: 'Deze link werkt niet',
     explainBrokenLink:
-      'De link is niet compleet. Open hem vanuit de e-mail, of kopieer hem helemaal.',
+      'Misschien is hij niet compleet. Open hem vanuit de e-mail, of kopieer hem helemaal. Werkt hij dan nog niet, beantwoord dan de e-mail.',
   },
   de: {
     confirmTitle: 'Erinnerungen per E-Mail abbestellen?',
@@ -67,7 +68,7 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
       `${creditor} darf wieder Zahlungserinnerungen an ${address} senden.`,
     brokenLinkTitle: 'Dieser Link funktioniert nicht',
     explainBrokenLink:
-      'Er ist unvollständig. Öffnen Sie ihn aus der E-Mail, oder kopieren Sie ihn ganz.',
+      'Vielleicht ist er unvollständig. Öffnen Sie ihn aus der E-Mail, oder kopieren Sie ihn ganz. Hilft das nicht, antworten Sie bitte auf die E-Mail.',
   },
   fr: {
     confirmTitle: 'Ne plus recevoir de rappels par e-mail ?',
@@ -83,6 +84,7 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
     explainResumed: (creditor, address) =>
       `${creditor} peut à nouveau envoyer des rappels de paiement à ${address}.`,
     brokenLinkTitle: 'Ce lien ne fonctionne pas',
-    explainBrokenLink: 'Il est incomplet. Ouvrez-le depuis l’e-mail, ou copiez-le en entier.',
+    explainBrokenLink:
+      'Il est peut-être incomplet. Ouvrez-le depuis l’e-mail, ou copiez-le en entier. S’il ne fonctionne toujours pas, répondez à l’e-mail.',
   },
 }
