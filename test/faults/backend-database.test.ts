@@ -70,9 +70,8 @@ t.test(
     fillUp(filler)
     // The WAL may have room for a few more payments.
     const responses: (Response | undefined)[] = []
-    while (responses.at(-1)?.status !== 503) {
+    while (responses.length < 2_000 && (responses.at(-1)?.status ?? 201) === 201) {
       responses.push(await payer.send(intent(`full-${responses.length}`)))
-      t.ok(responses.length < 2_000)
     }
     matches(t, responses.at(-1), UNAVAILABLE)
     await untilDegraded(ledger, /^database: SQLITE_(?:FULL|IOERR)/)

@@ -71,7 +71,6 @@ t.test('an allocation, and the taking back of an allocation, can be undone once'
     [303, 303],
   )
   t.equal(await due(), 10_000)
-  await settings.ada.submit(`${path}/allocate`, {})
   const allocations = [{ invoice_id: invoice.id, amount: 4000 }]
   await settings.ada.send('POST', `${path}/allocate`, { allocations, idempotency_key: 'again' })
   await settings.ada.submit(`${path}/take-back`, { invoice_id: invoice.id, reason: 'Wrong one' })
