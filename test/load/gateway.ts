@@ -84,7 +84,12 @@ const options = readOptions(HELP, {
   json: { type: 'string' },
 })
 const seconds = Number(options.seconds)
-const only = options.only?.split(',')
+const only = options.only?.split(',').map((name) => name.trim())
+const unknownName = only?.find((wanted) => !SUBJECTS.some(({ name }) => name === wanted))
+if (unknownName !== undefined) {
+  process.stderr.write(`--only names no gateway of this benchmark: "${unknownName}".\n\n${HELP}`)
+  process.exit(2)
+}
 const subjects: readonly Subject[] = [
   ...SUBJECTS.filter(({ name }) => only === undefined || only.includes(name)),
   ...(options.against === undefined ? [] : [gatewayOf(resolve(options.against))]),
