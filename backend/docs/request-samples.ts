@@ -72,7 +72,7 @@ function python({ method, url, headers, body }: Call): string {
     '        "Authorization": f"Bearer {os.environ[\'KEY\']}",',
     ...headerLines,
     '    },',
-    ...(body === undefined ? [] : [`    json=${indent(indentByFour(body), 4)},`]),
+    ...(body === undefined ? [] : [`    json=${indent(doubleIndentation(body), 4)},`]),
     '    timeout=30,',
   ]
   return `import os
@@ -216,7 +216,7 @@ function indent(text: string, spaces: number): string {
 }
 
 /** Doubles the indentation, which is two spaces per level in the JSON. */
-function indentByFour(json: string): string {
+function doubleIndentation(json: string): string {
   return json.replace(/^ +/gm, (spaces) => spaces.repeat(2))
 }
 
@@ -226,5 +226,5 @@ function phpArray(json: string): string {
     .replace(/^(\s*)"([^"]+)": /gm, "$1'$2' => ")
     .replaceAll('{', '[')
     .replaceAll('}', ']')
-  return indent(indentByFour(code), 4)
+  return indent(doubleIndentation(code), 4)
 }

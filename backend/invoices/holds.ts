@@ -12,9 +12,11 @@ import type { InvoiceRow, InvoiceRowWithOptionalLines } from '../database/tables
 /** Values of `invoices.chasing_blocked_reason`. */
 export const DISPUTED = 'disputed'
 export const PAYMENT_RECEIVED = 'payment_received'
+/** The decision not to chase an old invoice. */
+export const OLD_INVOICE = 'history'
 
-/** Decisions remain in force until a person resumes chasing. `history` is the decision not to chase an old invoice. */
-const DECISIONS = ['history', 'approval_rejected'] as const
+/** Decisions remain in force until a person resumes chasing. */
+const DECISIONS = [OLD_INVOICE, 'approval_rejected'] as const
 
 type Hold = Pick<InvoiceRow, 'chasing_hold' | 'chasing_hold_until'>
 
@@ -71,7 +73,7 @@ export function chasingFieldsFor(
     } as const
   }
   return {
-    chasing_status: hold === 'history' ? 'stopped' : 'paused',
+    chasing_status: hold === OLD_INVOICE ? 'stopped' : 'paused',
     chasing_next_action_at: until,
     chasing_blocked_reason: hold,
     ...NO_HOLD,

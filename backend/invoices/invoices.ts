@@ -14,6 +14,7 @@ import { UNINDEXED_ACCOUNT_ID } from '../lists/keyset.ts'
 import { initialChasing } from '../reminders/planning/initial-chasing.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
+import { OLD_INVOICE } from './holds.ts'
 import { generateInvoiceNumber } from './invoice-number.ts'
 import { type NewLine, type Totals, totalsOf } from './lines.ts'
 import { representInvoice } from './representation.ts'
@@ -67,14 +68,14 @@ export async function createInvoice(
   const dueDate = input.dueDate ?? addDays(issueDate, termsDays)
   const isOld = input.chaseIfOverdue === false && dueDate < today
   const isChased = input.status === 'open' && !isOld
-  const coverable = {
+  const coverableInvoice = {
     id: createId('inv'),
     currency: input.currency,
     due_date: dueDate,
     amount_due: totals.amount,
   }
   const row: InvoiceRow = {
-    ...coverable,
+    ...coverableInvoice,
     account_id: accountId,
     debtor_id: debtor.id,
     number: input.number ?? (await generateInvoiceNumber(tx, accountId)),
@@ -92,8 +93,8 @@ export async function createInvoice(
     chasing_stage: null,
     chasing_last_message_at: null,
     ...(isChased
-      ? await initialChasing(tx, debtor, owner.timezone, coverable, now)
-      : notChased(isOld ? 'history' : null)),
+      ? await initialChasing(tx, debtor, owner.timezone, coverableInvoice, now)
+      : notChased(isOld ? OLD_INVOICE : null)),
     chasing_cycle: 1,
     disputed_at: null,
     chasing_hold: null,

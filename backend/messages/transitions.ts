@@ -14,8 +14,8 @@ import type { MessageRow, MessageStatus } from '../database/tables.ts'
 const ENDED_WITHOUT_DELIVERY: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
 /**
- * Logs the current status of the messages. If a message has ended without a delivery, also ends its sending. The caller
- * must have updated the rows of the messages.
+ * Logs the current status of the messages. For messages that have ended without a delivery, also calls
+ * `stopProcessing`. The caller must have updated the rows of the messages.
  */
 export async function recordTransitions(
   tx: Transaction,
@@ -41,14 +41,15 @@ export async function recordTransitions(
   const undelivered = messages.filter(({ status }) => ENDED_WITHOUT_DELIVERY.includes(status))
   if (undelivered.length > 0) {
     const ids = undelivered.map(({ id }) => id)
-    await endSending(tx, ids)
+    await stopProcessing(tx, ids)
   }
 }
 
 /**
- * Ends the leases and the send checks of the messages. Frees their stages, unless the outcome of an attempt is unknown.
+ * Releases the leases of the messages, so that no worker processes them again. Frees their stages, unless the outcome
+ * of an attempt is unknown.
  */
-async function endSending(tx: Transaction, messageIds: readonly string[]): Promise<void> {
+async function stopProcessing(tx: Transaction, messageIds: readonly string[]): Promise<void> {
   await tx
     .updateTable('reminders')
     .set({ run_at: null, lease: null })

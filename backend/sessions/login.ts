@@ -12,7 +12,7 @@ import { consumeSecondFactorCode, type SecretCipher } from './second-factor.ts'
 import {
   endPreviousSession,
   endSession,
-  findPendingUser,
+  findUserOfPendingSession,
   type PreviousSession,
   startSession,
 } from './sessions.ts'
@@ -147,7 +147,7 @@ export async function completeLogin(
   now: Date,
 ): Promise<StartedSession> {
   const { address } = browser
-  const user = await findPendingUser(database.read, token, now)
+  const user = await findUserOfPendingSession(database.read, token, now)
   if (user === undefined || token === undefined) throw passwordEnteredTooLongAgo()
   // Guesses are counted by user, not by browser, because a code has only a million values.
   const guess = { purpose: 'second_factor', subject: user.id, address } as const
@@ -160,7 +160,8 @@ export async function completeLogin(
       return undefined
     }
     // The pending session may have been ended since it was read, e.g. because the password was reset.
-    if ((await findPendingUser(tx, token, now)) === undefined) throw passwordEnteredTooLongAgo()
+    if ((await findUserOfPendingSession(tx, token, now)) === undefined)
+      throw passwordEnteredTooLongAgo()
     await uncountGuess(tx, guess, now)
     await endSession(tx, token)
     await recordLogin(tx, user, address, now)

@@ -24,7 +24,7 @@ import {
   requestOptions,
   verifyUse,
 } from './relying-party.ts'
-import { endPreviousSession, findPendingUser, type PreviousSession } from './sessions.ts'
+import { endPreviousSession, findUserOfPendingSession, type PreviousSession } from './sessions.ts'
 
 export interface PasskeyLoginDeps {
   readonly database: Database
@@ -106,7 +106,7 @@ async function recordUseAndStartSession(
   const { status } = await lockUser(tx, user.id)
   if (status !== 'active') return undefined
   const isSecondFactor = formSecret === undefined
-  if (isSecondFactor && (await findPendingUser(tx, previous.token, now)) === undefined)
+  if (isSecondFactor && (await findUserOfPendingSession(tx, previous.token, now)) === undefined)
     return undefined
   const { numUpdatedRows } = await tx
     .updateTable('passkeys')
@@ -140,7 +140,7 @@ async function readScopeAndGuess(
     const scope = { purpose: 'login', browserSecret: formSecret, userId: undefined } as const
     return { scope, guess: { purpose: 'passkey', subject: formSecret, address } }
   }
-  const user = await findPendingUser(reader, token, now)
+  const user = await findUserOfPendingSession(reader, token, now)
   if (user === undefined || token === undefined) {
     throw new Problem('login_failed', 'Log in again: your password was entered too long ago.')
   }

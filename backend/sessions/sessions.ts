@@ -192,8 +192,7 @@ function sessionOf(row: SelectedSession, token: string, now: Date): Session {
   }
 }
 
-/** Returns the user of a pending session. */
-export async function findPendingUser(
+export async function findUserOfPendingSession(
   reader: Reader,
   token: string | undefined,
   now: Date,

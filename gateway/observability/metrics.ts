@@ -277,7 +277,7 @@ export function registerRedisMetrics(metrics: Metrics, rateLimiter: () => RateLi
   metrics.total(
     'receivables_gateway_local_admissions_total',
     'Calls counted by this gateway alone while Redis was unavailable.',
-    () => rateLimiter().counts.localAdmissions,
+    () => rateLimiter().counts.callsCountedLocally,
   )
   metrics.total(
     'receivables_gateway_redis_counters_replaced_total',

@@ -113,7 +113,7 @@ export class CircuitBreakers {
     // After any other error, their replies are lost. These script calls are rejected with `RedisReplyLost`, not with
     // `error`: it may say that the failed call was never sent, whereas the pending ones may have been executed.
     if (!isErrorReply(error)) this.#pending.get(partition)?.rejectAll(replyLost(error))
-    this.#store.reconnect(partition, error)
+    this.#store.recover(partition, error)
   }
 
   state(): RateLimiterState {
@@ -164,7 +164,7 @@ export class CircuitBreakers {
       // If no connection can be opened, `store.onConnectionError` has already logged the precise reason.
       if (isErrorReply(error) || failsRepeatedly) this.#logReason(partition, error)
       this.#log.debug({ partition, reason: outageReason(error) }, 'redis is still unavailable')
-      if (partition !== undefined) this.#store.reconnect(partition, error)
+      if (partition !== undefined) this.#store.recover(partition, error)
     } finally {
       outage.isProbing = false
     }

@@ -55,7 +55,7 @@ export interface RateLimiterCounts {
   /** How often the shared store, or a part of it (one master of a Redis Cluster), became unavailable. */
   readonly outages: number
   /** The number of calls that this process counted by itself during outages. */
-  readonly localAdmissions: number
+  readonly callsCountedLocally: number
   /** The number of unusable counters in the shared store that were replaced. */
   readonly countersReplaced: number
 }

@@ -27,7 +27,7 @@ export function createLocalRateLimiter(): RateLimiter {
         .map((window) => ({ ...window, endsAt: toMachineTime(window.endsAt) })),
     state: () => 'exact',
     outage: () => undefined,
-    counts: { outages: 0, localAdmissions: 0, countersReplaced: 0 },
+    counts: { outages: 0, callsCountedLocally: 0, countersReplaced: 0 },
     close: async () => windows.close(),
   }
 }

@@ -52,7 +52,7 @@ export class RedisRateLimiter implements RateLimiter {
   readonly #windows: LocalWindows
   readonly #durations: RedisRateLimiterOptions['durations']
   readonly #collapsingLog: CollapsingLog
-  #localAdmissions = 0
+  #callsCountedLocally = 0
   #countersReplaced = 0
   readonly #clock = createSteadyClock()
   /** The time of the store's clock minus the time of `#clock`. */
@@ -105,7 +105,7 @@ export class RedisRateLimiter implements RateLimiter {
   get counts(): RateLimiterCounts {
     return {
       outages: this.#breakers.outages,
-      localAdmissions: this.#localAdmissions,
+      callsCountedLocally: this.#callsCountedLocally,
       countersReplaced: this.#countersReplaced,
     }
   }
@@ -137,7 +137,7 @@ export class RedisRateLimiter implements RateLimiter {
     const window = this.#windows.open(keyId, limit)
     const allowance = consumeIn(window, this.#storeNow(), { degraded: true })
     if (isOverLimit(allowance)) return allowance
-    this.#localAdmissions++
+    this.#callsCountedLocally++
     if (outcome === 'unreported') window.unreported++
     return allowance
   }

@@ -12,15 +12,15 @@ import type { RedisAddress, RedisLogin } from './redis-address.ts'
 import { isErrorReply, RedisNotConnected, RedisTimeout } from './redis-errors.ts'
 import { startStallTolerantTimeout } from './stall-tolerant-timeout.ts'
 
-/** The timeout for a step of one round trip, such as opening a connection without TLS. */
-const CONNECT_TIMEOUT_MS = 250
+/** The timeout for one round trip to a server, such as opening a connection without TLS. */
+const ROUND_TRIP_TIMEOUT_MS = 250
 /**
  * If a host name has several addresses, each except the last has this time to accept the connection. Node's default is
  * longer than the timeout of the connection: if the first address did not respond, the others would never be tried.
  */
 const ADDRESS_TIMEOUT_MS = 100
 /** The timeout for logging in and then reading the state of the server: two round trips. */
-const HANDSHAKE_TIMEOUT_MS = 2 * CONNECT_TIMEOUT_MS
+const HANDSHAKE_TIMEOUT_MS = 2 * ROUND_TRIP_TIMEOUT_MS
 /** How long a closing connection waits for Redis to close its side. */
 const DISCONNECT_TIMEOUT_MS = 50
 /** The time without traffic after which TCP probes whether the other side still responds. */
@@ -76,10 +76,10 @@ export interface RedisStore {
    * Reconnects if `error` is a `RedisTimeout`. Without this, a connection that a firewall has silently dropped would be
    * used for minutes. In a cluster, also refreshes the table of slots, after any error.
    */
-  reconnect(partition: string, error: unknown): void
+  recover(partition: string, error: unknown): void
   /** `partition` is set if the error makes that partition unavailable. */
   onConnectionError(listener: (error: Error, partition?: string) => void): void
-  /** Adds a listener that is called whenever a connection is ready. */
+  /** Adds a listener that is called whenever the connection, or the cluster as a whole, becomes ready. */
   onReady(listener: () => void): void
   close(): void
 }
@@ -137,7 +137,7 @@ function connectServer(
       rejectedSelect === undefined
         ? redis.consumeCalls(names.length, ...names, ...values)
         : Promise.reject(new RedisNotConnected(rejectedSelect.message)),
-    reconnect(_, error) {
+    recover(_, error) {
       if (error instanceof RedisTimeout) redis.disconnect(RECONNECT)
     },
     onConnectionError(listener) {
@@ -216,7 +216,7 @@ function locationOf(address: Exclude<RedisAddress, { form: 'cluster' }>, tls: Re
         ...(username === undefined ? {} : { sentinelUsername: username }),
         ...(password === undefined ? {} : { sentinelPassword: password }),
         ...(address.isTls ? { enableTLSForSentinelMode: true, sentinelTLS: tls } : {}),
-        sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
+        sentinelCommandTimeout: ROUND_TRIP_TIMEOUT_MS,
         sentinelRetryStrategy: () => RECONNECT_MS_MAX,
       }
     }
@@ -236,7 +236,7 @@ function connectCluster(
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     clusterRetryStrategy: () => RECONNECT_MS_MAX,
-    slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
+    slotsRefreshTimeout: ROUND_TRIP_TIMEOUT_MS,
     // TLS needs the names of the nodes, so the connection itself resolves them.
     dnsLookup: (name, done) => done(null, name),
     scripts: { consumeCalls: CONSUME_SCRIPT },
@@ -266,7 +266,7 @@ function connectCluster(
       corkForOneTurn(nodes.get(partitionOf(names[0] ?? ''))?.stream)
       return cluster.consumeCalls(names.length, ...names, ...values)
     },
-    reconnect(partition, error) {
+    recover(partition, error) {
       // ioredis removes a node that is disconnected. The refresh of the slots adds the node again.
       if (error instanceof RedisTimeout) nodes.get(partition)?.disconnect()
       cluster.refreshSlotsCache()
@@ -328,7 +328,7 @@ function commonOptions(
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    connectTimeout: ADDRESS_TIMEOUT_MS + CONNECT_TIMEOUT_MS,
+    connectTimeout: ADDRESS_TIMEOUT_MS + ROUND_TRIP_TIMEOUT_MS,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
     keepAlive: KEEP_ALIVE_MS,
     retryStrategy: (attempt: number) =>

@@ -68,10 +68,10 @@ export interface ProcessOptions<S extends Schema> {
 
 /**
  * Runs until SIGTERM or SIGINT, then drains. If one of these two signals arrives again, or before the process listens,
- * the process ends immediately. On SIGHUP, the process again reads the files that settings name. Exit codes: 0 after a
- * drain, `--help` or `--check-config`; 1 if the process failed or did not finish draining; 2 if the arguments or
- * settings are wrong. If the log cannot be written before the exit, the process sends itself SIGKILL
- * (`exitAfterFlush`).
+ * the process ends immediately. (A worker of a gateway ignores SIGINT.) On SIGHUP, the process again reads the files
+ * that settings name. Exit codes: 0 after a drain, `--help` or `--check-config`; 1 if the process failed or did not
+ * finish draining; 2 if the arguments or settings are wrong. If the log cannot be written before the exit, the process
+ * sends itself SIGKILL (`exitAfterFlush`).
  */
 export async function runProcess<S extends Schema>(options: ProcessOptions<S>): Promise<void> {
   const settings = readCommandLine(options)

@@ -253,7 +253,7 @@ t.test('during an outage, calls beyond the limit are not counted', async (t) => 
   await redis.client.config('SET', 'maxmemory', '1')
   const calls = Array.from({ length: 8 }, () => rateLimiter.consume(key, 5))
   t.equal(admittedOf(await Promise.all(calls)).length, 5)
-  t.equal(rateLimiter.counts.localAdmissions, 5)
+  t.equal(rateLimiter.counts.callsCountedLocally, 5)
   await redis.client.config('SET', 'maxmemory', '0')
   await untilExact(rateLimiter)
   t.equal((await rateLimiter.consume(key, LIMIT)).used, 6)

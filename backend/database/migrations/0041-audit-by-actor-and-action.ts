@@ -1,4 +1,4 @@
-/** An index for the audit log of a person's actions of one kind, in the order of the log. */
+/** An index for reading a person's actions of one kind, in the order of the audit log. */
 import { index } from '../migrating/steps.ts'
 
 export const steps = [

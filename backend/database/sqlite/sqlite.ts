@@ -109,8 +109,8 @@ function createDatabaseIfMissing(path: string): void {
 }
 
 /**
- * An error of the environment is wrapped in a `Problem`, whose text is for clients of the API. Operators need the file
- * and the cause instead.
+ * A fault outside the program, such as a full disk, is wrapped in a `Problem`, whose text is for clients of the API.
+ * Operators need the file and the cause instead.
  */
 function withPath(path: string, error: unknown): unknown {
   if (!(error instanceof Problem) || !(error.cause instanceof Error)) return error

@@ -3,7 +3,7 @@
  * page offers.
  */
 import { completeLogin } from '../../sessions/login.ts'
-import { findPendingUser } from '../../sessions/sessions.ts'
+import { findUserOfPendingSession } from '../../sessions/sessions.ts'
 import type { PublicPage } from '../shell/page-request.ts'
 import { CODE_PATH, findFactors, renderCodePage } from './code-page.ts'
 import { respondToLogin } from './login-routes.ts'
@@ -14,7 +14,7 @@ export const rerenderCodePage: NonNullable<PublicPage['rerender']> = async (
   problem,
   deps,
 ) => {
-  const user = await findPendingUser(deps.database.read, sessionToken, now)
+  const user = await findUserOfPendingSession(deps.database.read, sessionToken, now)
   const factors = user && (await findFactors(user, deps))
   return factors && ((frame) => renderCodePage(frame, factors, problem))
 }
@@ -24,7 +24,7 @@ export const codePages: readonly PublicPage[] = [
     method: 'GET',
     path: CODE_PATH,
     async handle({ sessionToken, now }, deps) {
-      const user = await findPendingUser(deps.database.read, sessionToken, now)
+      const user = await findUserOfPendingSession(deps.database.read, sessionToken, now)
       if (user === undefined) return { location: '/settings/login' }
       const factors = await findFactors(user, deps)
       return { page: (frame) => renderCodePage(frame, factors) }
