@@ -192,9 +192,9 @@ function createBudget(settings: Settings, addresses: BackendAddresses, log: Logg
   updateConnectionsMax()
   const limits = {
     connectionsMax,
-    clientConnectionsMax: settings.GATEWAY_CONNECTIONS_PER_CLIENT,
+    connectionsPerClientMax: settings.GATEWAY_CONNECTIONS_PER_CLIENT,
     bytesMax: settings.GATEWAY_CLIENT_MEMORY_MIB * MIB,
-    clientBytesMax: settings.GATEWAY_MEMORY_PER_CLIENT_MIB * MIB,
+    bytesPerClientMax: settings.GATEWAY_MEMORY_PER_CLIENT_MIB * MIB,
   }
   const budget = new Budget(limits, log)
   addresses.onChange(() => {

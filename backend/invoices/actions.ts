@@ -130,7 +130,7 @@ const RESUMED = {
  */
 export const finalizeInvoice = defineAction(FINALIZE)
 export const resumeInvoice = defineAction(RESUME)
-/** Voids an invoice that was a mistake. No amount may be paid or credited on it at present. This is irreversible. */
+/** Voids an invoice that was a mistake, and on which nothing is paid or credited. This is irreversible. */
 export const voidInvoice = defineActionWithReason(VOID)
 /** Records that payment is no longer expected. The invoice can still be paid. */
 export const writeOffInvoice = defineActionWithReason(WRITE_OFF)

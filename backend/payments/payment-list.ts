@@ -50,7 +50,7 @@ export async function listPayments(
   const selectiveFilters = [external_id, debtor_id, invoice_id, idempotency_key]
   const list = {
     table: 'payments',
-    values: { ...filters, ...recordedSince(filters), accountId },
+    values: { ...filters, ...impliedCreatedSince(filters), accountId },
     selectiveFilters,
     broadFilters: [literalFilter('currency', [currency])],
   } as const
@@ -64,10 +64,10 @@ export async function listPayments(
  * implies or, if it is later, the list's own `created_since`.
  *
  * Without the implied time, a list that begins with the oldest payments would scan all payments that were received
- * before `received_since`. A payment is created at most two days before `received_on`, which can be tomorrow at most,
- * in a time zone that is at most a day ahead of UTC.
+ * before `received_since`. `received_on` is at most tomorrow in the account's time zone, which is at most a day ahead
+ * of UTC. A payment is therefore created (in UTC) at most two days before `received_on`.
  */
-function recordedSince({ created_since, received_since }: PaymentFilters): TimeFilters {
+function impliedCreatedSince({ created_since, received_since }: PaymentFilters): TimeFilters {
   if (received_since === undefined) return {}
   const earliest = `${addDays(received_since, -2)}T00:00:00.000Z`
   return { created_since: latestOf(created_since, earliest) ?? earliest }

@@ -37,14 +37,14 @@ export interface ClientConnection {
 
 export interface ConnectionLimits {
   readonly connectionsMax: number
-  readonly clientConnectionsMax: number
+  readonly connectionsPerClientMax: number
 }
 
 export type ConnectionEvictionReason = 'connections' | 'client_connections' | 'handshakes'
 
 export class Connections<T extends ClientConnection> {
   #connectionsMax: number
-  readonly #clientConnectionsMax: number
+  readonly #connectionsPerClientMax: number
   readonly #onEvict: (reason: ConnectionEvictionReason, connections: number) => void
   readonly #all = new Set<T>()
   #handshakes = 0
@@ -54,7 +54,7 @@ export class Connections<T extends ClientConnection> {
     onEvict: (reason: ConnectionEvictionReason, connections: number) => void,
   ) {
     this.#connectionsMax = limits.connectionsMax
-    this.#clientConnectionsMax = limits.clientConnectionsMax
+    this.#connectionsPerClientMax = limits.connectionsPerClientMax
     this.#onEvict = onEvict
   }
 
@@ -83,11 +83,11 @@ export class Connections<T extends ClientConnection> {
   add(connection: T): boolean {
     const { peer, isHandshake } = connection
     const connectionsMax = this.#connectionsMax
-    const clientConnectionsMax = this.#clientConnectionsMax
+    const connectionsPerClientMax = this.#connectionsPerClientMax
     const handshakesMax = connectionsMax * HANDSHAKES_SHARE
     const canAdd =
-      (!(peer.isLimited && peer.connections >= clientConnectionsMax) ||
-        this.#makeRoom('client_connections', clientConnectionsMax, peer)) &&
+      (!(peer.isLimited && peer.connections >= connectionsPerClientMax) ||
+        this.#makeRoom('client_connections', connectionsPerClientMax, peer)) &&
       (this.#all.size < connectionsMax || this.#makeRoom('connections', connectionsMax)) &&
       (!(isHandshake && this.#handshakes >= handshakesMax) ||
         this.#makeRoom('handshakes', handshakesMax))

@@ -37,13 +37,13 @@ export interface MemoryUser {
 
 export interface MemoryLimits {
   readonly bytesMax: number
-  readonly clientBytesMax: number
+  readonly bytesPerClientMax: number
 }
 
 interface Partition {
   readonly name: MemoryPartition
   readonly bytesMax: number
-  readonly clientBytesMax: number
+  readonly bytesPerClientMax: number
   bytes: number
 }
 
@@ -60,7 +60,7 @@ export class Memory {
    * evicted connections. The connection that needs the memory is included if evictions do not free enough.
    */
   constructor(
-    { bytesMax, clientBytesMax }: MemoryLimits,
+    { bytesMax, bytesPerClientMax }: MemoryLimits,
     users: Iterable<MemoryUser>,
     clients: Clients,
     onEvict: (reason: MemoryEvictionReason, connections: number) => void,
@@ -68,7 +68,7 @@ export class Memory {
     const partition = (name: MemoryPartition, share: number): Partition => ({
       name,
       bytesMax: bytesMax * share,
-      clientBytesMax: clientBytesMax * share,
+      bytesPerClientMax: bytesPerClientMax * share,
       bytes: 0,
     })
     this.#partitions = {
@@ -107,7 +107,7 @@ export class Memory {
     const { name, bytesMax } = partition
     const reserved = bytes + added > SMALL_BYTES ? bytesMax * SMALL_SHARE : 0
     if (partition.bytes + added > bytesMax - reserved) return false
-    return !client.isLimited || client.bytes[name] + added <= partition.clientBytesMax
+    return !client.isLimited || client.bytes[name] + added <= partition.bytesPerClientMax
   }
 
   /**
@@ -116,10 +116,11 @@ export class Memory {
    * memory is itself chosen.
    */
   #makeRoom(partition: Partition, memory: ConnectionMemory, bytes: number): boolean {
-    const { name, bytesMax, clientBytesMax } = partition
+    const { name, bytesMax, bytesPerClientMax } = partition
     const { client } = memory
-    const exceedsClientLimit = client.isLimited && client.bytes[name] + bytes > clientBytesMax
-    const target = partition.bytes - FREED_SHARE * (exceedsClientLimit ? clientBytesMax : bytesMax)
+    const exceedsClientLimit = client.isLimited && client.bytes[name] + bytes > bytesPerClientMax
+    const target =
+      partition.bytes - FREED_SHARE * (exceedsClientLimit ? bytesPerClientMax : bytesMax)
     let evicted = 0
     let fits = false
     do {

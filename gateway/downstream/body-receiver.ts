@@ -22,7 +22,7 @@ interface PendingBody {
 export class BodyReceiver {
   /** The minimum average rate in bytes per second. */
   readonly #rateMin: number
-  readonly #onBytes: () => boolean
+  readonly #onBytesChanged: () => boolean
   #pending: PendingBody | undefined
   /** Whether the body of the call in progress was read to its end. */
   #isRead = false
@@ -30,12 +30,12 @@ export class BodyReceiver {
   #bytes = 0
 
   /**
-   * `onBytes` is called when `bytes` has changed, except by `end`. It returns false if there is no memory for the
-   * bytes.
+   * `onBytesChanged` is called when `bytes` has changed, except by `end`. It returns false if there is no memory for
+   * the bytes.
    */
-  constructor(rateMin: number, onBytes: () => boolean) {
+  constructor(rateMin: number, onBytesChanged: () => boolean) {
     this.#rateMin = rateMin
-    this.#onBytes = onBytes
+    this.#onBytesChanged = onBytesChanged
   }
 
   /** The memory that the body uses, in bytes. `end` sets it to 0. */
@@ -62,7 +62,7 @@ export class BodyReceiver {
     return new Promise((resolve, reject) => {
       const onMemory = (bytes: number) => {
         this.#bytes = bytes
-        if (!this.#onBytes()) throw memoryUsedUp()
+        if (!this.#onBytesChanged()) throw memoryUsedUp()
       }
       const reader = new BodyReader({ framing, limits, onMemory })
       const settle = (result: Body | Error) => {

@@ -117,11 +117,11 @@ export class Connection implements CallConnection, BudgetedConnection {
     this.peer = peer
     this.memory = context.budget.createConnectionMemory(peer)
     this.#socket = readAccepted(accepted, (bytes) => this.#guard(() => this.#read(bytes)))
-    const onBytes = () => this.#updateMemory()
-    this.#body = new BodyReceiver(context.bodyRateMin, onBytes)
+    const onBytesChanged = () => this.#updateMemory()
+    this.#body = new BodyReceiver(context.bodyRateMin, onBytesChanged)
     this.#writer = new ResponseWriter(this.#socket, {
       timeoutMs: context.responseTimeoutMs,
-      onBytes,
+      onBytesChanged,
       onMemoryUsedUp: () => this.reset(),
     })
     this.#deadline = this.#requestBegunAt + this.#headTimeoutMs

@@ -19,7 +19,7 @@ export interface ResponseWriterOptions {
    */
   readonly timeoutMs: number
   /** Called when `write` or a flush has changed `bytes`. Returns false if there is no memory for the bytes. */
-  onBytes(): boolean
+  onBytesChanged(): boolean
   /** Called to abort a response for which there is no memory. */
   onMemoryUsedUp(): void
 }
@@ -93,7 +93,10 @@ export class ResponseWriter {
     this.#flushedBytes = 0
   }
 
-  /** Sets `bytes` to 0 without calling `onBytes`. The caller must then reset the connection, which drops the bytes. */
+  /**
+   * Sets `bytes` to 0 without calling `onBytesChanged`. The caller must then reset the connection, which drops the
+   * bytes.
+   */
   releaseBytes(): void {
     this.#bytes = 0
   }
@@ -104,18 +107,18 @@ export class ResponseWriter {
   }
 
   #untilFlushed(bytes: number): Promise<void> {
-    const { onBytes, onMemoryUsedUp } = this.#options
+    const { onBytesChanged, onMemoryUsedUp } = this.#options
     this.#partBufferedAt = performance.now()
     this.#bufferedAt ??= this.#partBufferedAt
     this.#bytes = bytes
-    if (!onBytes() && bytes > SMALL_BYTES_MAX) onMemoryUsedUp()
+    if (!onBytesChanged() && bytes > SMALL_BYTES_MAX) onMemoryUsedUp()
     if (this.#socket.destroyed) return Promise.resolve()
     return new Promise((resolve) => {
       this.#onFlushed = () => {
         this.#onFlushed = undefined
         this.#flushedBytes += this.#bytes
         this.#bytes = 0
-        onBytes()
+        onBytesChanged()
         resolve()
       }
     })

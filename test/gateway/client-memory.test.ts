@@ -13,7 +13,7 @@ function start() {
   const proxy = clients.of('192.0.2.1', false)
   proxy.connections++
   // Calls whose key is not cached may use a quarter: 16 KiB in total, and 8 KiB for each client.
-  const limits = { bytesMax: 64 * KIB, clientBytesMax: 32 * KIB }
+  const limits = { bytesMax: 64 * KIB, bytesPerClientMax: 32 * KIB }
   const memory = new Memory(limits, [], clients, () => {})
   return { clients, openConnection: () => new ConnectionMemory(memory, proxy) }
 }

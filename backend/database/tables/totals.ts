@@ -39,7 +39,7 @@ export interface DebtorBalanceRow {
   outstanding: number
 }
 
-/** A debtor with an amount due. */
+/** A debtor with an amount due: since when it owes, and whether it can be reminded. */
 export interface DebtorStandingRow {
   debtor_id: string
   account_id: string

@@ -67,8 +67,8 @@ ${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.ma
 }
 
 /**
- * A person has decided, so `lapsed` means: approved, and then cancelled, or suppressed because of a payment. An earlier
- * hand-over of the reminder may have had an unknown outcome, so this does not say that it was not sent.
+ * A person has decided, so `lapsed` means: approved, and then cancelled, or suppressed because of a payment. The words
+ * do not say "not sent": an earlier hand-over, whose outcome is unknown, may have sent the reminder.
  */
 function renderDecision(status: MessageRow['approval_status']): string {
   return status === 'lapsed' ? 'approved, but no longer applies' : (status ?? '')
