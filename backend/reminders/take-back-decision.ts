@@ -63,7 +63,7 @@ async function withdrawApproval(
   reminder: ReminderRow | undefined,
   actionContext: ActionContext,
 ): Promise<void> {
-  const { id, account_id: accountId, stage } = message
+  const { id, account_id: accountId, debtor_id: debtorId, stage } = message
   await changeMessage(
     tx,
     message,
@@ -87,6 +87,9 @@ async function withdrawApproval(
     const { invoices } = readFacts(reminder.facts)
     await setBlockedByApproval(tx, accountId, invoices, true, actionContext.now)
   }
+  // An approved message delays other reminders to the debtor, which are planned after it has been sent. A message that
+  // awaits approval delays none, so they can be planned now.
+  await replanDebtor(tx, accountId, debtorId, actionContext.now)
   announce(tx, REMINDER_TIMES_CHANGED)
   await recordAudit(tx, actionContext, {
     accountId,

@@ -206,6 +206,29 @@ t.test('an invoice is blocked by its approval only while nobody has decided', as
   matches(t, await chasing(), { next_stage: 'firm', blocked_reason: 'awaiting_approval' })
 })
 
+t.test(
+  'if an approval is taken back, other reminders to the customer are sent on time',
+  async (t) => {
+    const { engine, invoice, approval } = await startWithApproval(t)
+    const { backend, accountId } = engine.testAccount
+    const { debtor_id } = await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`)
+    // The friendly reminder of this invoice is due the next day.
+    await engine.createInvoice('2026-11-22', { debtor_id })
+    await engine.plan('2026-11-24T20:00:00.000Z')
+    await engine.decide({ approve: true })
+    // In the morning, the approved reminder is still waiting, so the friendly one is not planned.
+    await engine.plan('2026-11-25T07:00:00.000Z')
+    t.equal((await engine.messageLog()).at(-1), 'firm:approved')
+    await backend.database.transaction((tx) =>
+      takeBackDecision(tx, accountId, approval.message.id, { actor: OPERATOR, now: backend.now }),
+    )
+    await engine.plan('2026-11-25T09:00:00.000Z')
+    await engine.send()
+    // Regression: the friendly reminder was sent only after the approval period had ended, a week later.
+    t.strictSame((await engine.messageLog()).slice(-2), ['firm:awaiting_approval', 'friendly:sent'])
+  },
+)
+
 t.test('the preview shows one reminder a day to each customer', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.createInvoiceAwaitingApproval()
