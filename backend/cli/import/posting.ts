@@ -69,10 +69,12 @@ export async function postMissing(options: PostingOptions): Promise<ImportOutcom
     const response = await api.post(path, idempotencyKey(kind, body.external_id), body)
     onRecordSent()
     if (response.status === 201 && !response.replayed) outcome[kind]++
-    // A 409 contains the id of the record if the record existed already.
-    const id = response.status === 201 ? response.body['id'] : response.body['existing_id']
-    if (typeof id === 'string') return id
     const { status, body: problem } = response
+    // With another code, such as `duplicate_invoice_number`, `existing_id` is the id of another record, possibly of
+    // another customer. A payment must not be recorded on it.
+    const isExisting = problem['code'] === 'duplicate_external_id'
+    const id = status === 201 ? response.body['id'] : isExisting && problem['existing_id']
+    if (typeof id === 'string') return id
     const code = String(problem['code'] ?? status)
     const detail =
       describeFieldErrors(problem['errors'], fields, headers) ?? String(problem['detail'] ?? status)

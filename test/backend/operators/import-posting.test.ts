@@ -151,6 +151,32 @@ t.test('a rejected record is reported, and the others are recorded', async (t) =
   })
 })
 
+// Regression: the payment of the file was recorded on the other customer's invoice that had taken the number meanwhile.
+t.test('no payment is recorded on an invoice that only has the same number', async (t) => {
+  const service = await startService(t, {
+    trouble: ({ idempotencyKey }) => {
+      if (idempotencyKey !== 'import-invoices-F-1') return undefined
+      const number = 'F-1'
+      service.rows.invoices.push({
+        ...{ id: 'inv_other', external_id: 'other', number, debtor_id: 'deb_other' },
+        ...{ amount: 50_000, amount_due: 50_000, currency: 'USD', status: 'open' },
+        ...{ issue_date: '2013-01-02', due_date: '2013-02-01' },
+      })
+      return undefined
+    },
+  })
+  const { failed, json } = await runImport(service, { rows: ROWS.slice(0, 3) })
+  t.equal(failed, true)
+  matches(t, json, {
+    recorded: { invoices: 2, payments: 1 },
+    refusals: [{ record: 'line 3, invoice F-1', code: 'duplicate_invoice_number' }],
+  })
+  t.strictSame(
+    service.rows.payments.map(({ external_id }) => external_id),
+    ['settlement:F-2'],
+  )
+})
+
 t.test('a dry run posts nothing and shows what is missing', async (t) => {
   const service = await startService(t)
   matches(t, await runImport(service, { dryRun: true }), {
