@@ -8,6 +8,7 @@ import type {
   DebtorRow,
   InboundMailRow,
   MessageRow,
+  MessageStatus,
   Reader,
   Transaction,
 } from '../database/tables.ts'
@@ -87,7 +88,7 @@ async function applyToMessage(
   switch (content.kind) {
     case 'bounce': {
       const bounce = bounceOfRecipient(message, content.failures)
-      if (bounce !== undefined && bounceChangesMessage(message, bounce))
+      if (bounce !== undefined && (await bounceChangesMessage(tx, message, bounce)))
         await bounceMessage(tx, message, bounce, now)
       break
     }
@@ -154,9 +155,26 @@ function bounceOfRecipient(
   return failures.find(({ address = own }) => address?.toLowerCase() === own)?.bounce
 }
 
-function bounceChangesMessage({ status }: MessageRow, { type }: Bounce): boolean {
+/**
+ * The statuses of a message that waits for a retry: `queued` or, if the retry was postponed, `scheduled` or `approved`.
+ */
+const RETRY_STATUSES: readonly MessageStatus[] = ['queued', 'scheduled', 'approved']
+
+async function bounceChangesMessage(
+  reader: Reader,
+  { id, status }: MessageRow,
+  { type }: Bounce,
+): Promise<boolean> {
   if (status === 'sending' || status === 'sent' || status === 'delivered') return true
-  return type === 'hard' && (status === 'queued' || status === 'failed')
+  if (type === 'soft') return false
+  if (!RETRY_STATUSES.includes(status)) return status === 'failed'
+  const attempted = await reader
+    .selectFrom('reminders')
+    .select('message_id')
+    .where('message_id', '=', id)
+    .where('attempts', '>', 0)
+    .executeTakeFirst()
+  return attempted !== undefined
 }
 
 async function markDelivered(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
@@ -185,7 +203,7 @@ async function markSentIfOutcomeUnknown(
   message: MessageRow,
   now: Date,
 ): Promise<void> {
-  if (message.status !== 'queued' || message.soft_bounces > 0) return
+  if (!RETRY_STATUSES.includes(message.status) || message.soft_bounces > 0) return
   const reminder = await tx
     .selectFrom('reminders')
     .selectAll()

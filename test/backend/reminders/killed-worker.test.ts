@@ -292,6 +292,63 @@ t.test('a report proves that a message with an unknown outcome was sent', async 
   }
 })
 
+/** Records an unknown outcome just before the end of business hours, and postpones the retry to the next morning. */
+async function postponeRetryOfUnknownOutcome(engine: Engine): Promise<string> {
+  const { backend } = engine.testAccount
+  backend.now = new Date('2026-11-24T16:59:30.000Z')
+  const handOver = await crashAfterSendCheck(engine)
+  const unknown = { outcome: 'unknown', detail: 'the connection was lost' } as const
+  await backend.database.transaction((tx) =>
+    recordHandOverResult(tx, handOver, unknown, backend.now),
+  )
+  await engine.send('2026-11-24T17:02:00.000Z')
+  return handOver.messageId
+}
+
+for (const { status, plan } of [
+  {
+    status: 'scheduled',
+    plan: async (engine: Engine) => {
+      await engine.createInvoice('2026-11-19')
+      await engine.plan(MORNING)
+    },
+  },
+  {
+    status: 'approved',
+    plan: async (engine: Engine) => {
+      await engine.createInvoiceAwaitingApproval()
+      await engine.decide({ approve: true })
+    },
+  },
+]) {
+  t.test(`a report about a postponed retry counts while the message is ${status}`, async (t) => {
+    // Regression: a report that arrived after the retry was postponed was ignored, and the message was sent again.
+    for (const [report, expected] of [
+      [{ action: 'delivered', status: '2.1.5' }, 'delivered'],
+      [{ action: 'relayed', status: '2.0.0' }, 'sent'],
+      [{}, 'bounced'],
+    ] as const) {
+      const engine = await startEngine(t)
+      await plan(engine)
+      const before = engine.smtp.mails.length
+      const messageId = await postponeRetryOfUnknownOutcome(engine)
+      const lastStatus = async () => (await engine.messages()).at(-1)?.status
+      t.equal(await lastStatus(), status)
+      const recipient = (await engine.messages()).at(-1)?.recipient ?? ''
+      await engine.service.post(deliveryReport({ messageId, finalRecipient: recipient, ...report }))
+      t.equal(await lastStatus(), expected)
+      await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
+      t.equal(engine.smtp.mails.length, before, 'it is not sent again')
+      const suppressions = await engine.deps.database.read
+        .selectFrom('suppressed_addresses')
+        .select(['address', 'reason'])
+        .execute()
+      const bounced = [{ address: recipient, reason: 'bounced' }]
+      t.strictSame(suppressions, expected === 'bounced' ? bounced : [])
+    }
+  })
+}
+
 t.test('a delivered message is not sent again if its worker was killed', async (t) => {
   // Regression: the report of delivery was ignored, and the debtor got the message twice.
   const engine = await startEngine(t)
