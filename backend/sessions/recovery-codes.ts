@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Transaction } from '../database/tables.ts'
 import { hashToken } from '../users/tokens.ts'
+import { normalizeText } from '../validation/unicode.ts'
 
 const RECOVERY_CODES = 10
 /** 80 random bits per code. */
@@ -55,8 +56,7 @@ export async function deleteRecoveryCodes(tx: Transaction, userId: string): Prom
  */
 function recoveryHash(code: string): string {
   return hashToken(
-    `recovery ${code
-      .normalize('NFKC')
+    `recovery ${normalizeText(code, 'NFKC')
       .toLowerCase()
       .replace(/[^\da-f]/g, '')}`,
   )

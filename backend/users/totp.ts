@@ -3,6 +3,7 @@
  * supports).
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { normalizeText } from '../validation/unicode.ts'
 
 const STEP_MS = 30_000
 const DIGITS = 6
@@ -59,7 +60,7 @@ export function matchTotp(
  * If the number of letters and digits is not six, returns an empty text, which matches no code.
  */
 function plainCode(entered: string): string {
-  const characters = [...entered.normalize('NFKC').replace(/[^\p{L}\p{N}]/gu, '')]
+  const characters = [...normalizeText(entered, 'NFKC').replace(/[^\p{L}\p{N}]/gu, '')]
   return characters.length === DIGITS ? characters.map(asciiDigit).join('') : ''
 }
 

@@ -7,6 +7,7 @@ import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { equals, type KeysetPage, orderOf, withinBounds } from '../lists/keyset.ts'
+import { HOST_NAME_LENGTH_MAX } from '../validation/contact.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { normalizeText } from '../validation/unicode.ts'
 
@@ -190,6 +191,8 @@ const EMAIL = /^[^\s@,;<>"\p{Cc}]+@[^\s@,;<>"\P{ASCII}\p{Cc}]+$/u
 export function normalizeEmail(text: string): string {
   const email = normalizeText(text.trim(), 'NFC').toLowerCase()
   const host = email.slice(email.lastIndexOf('@') + 1)
+  // Converting a host takes quadratic time, so a host that is too long to exist is not converted.
+  if (host.length > HOST_NAME_LENGTH_MAX) return email
   // An ASCII host is not converted: `domainToASCII` would read a number as an IP address, and change it.
   return /^\p{ASCII}*$/u.test(host) ? email : email.slice(0, -host.length) + domainToASCII(host)
 }

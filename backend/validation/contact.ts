@@ -6,12 +6,17 @@ const LOCAL_PART = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_
 /** A host name with at least two labels. */
 const HOST_NAME = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
+/** The maximum number of characters in a host name (RFC 1035, section 2.3.4). */
+export const HOST_NAME_LENGTH_MAX = 253
+
 /** Returns the address with its host in lower case and ASCII; undefined if the text is not one address. */
 export function parseEmail(text: string): string | undefined {
   const at = text.lastIndexOf('@')
   const local = text.slice(0, Math.max(at, 0))
   const host = text.slice(at + 1)
-  if (!LOCAL_PART.test(local) || local.length > 64) return undefined
+  // `domainToASCII` takes quadratic time, so a host that is too long to exist is not converted.
+  if (!LOCAL_PART.test(local) || local.length > 64 || host.length > HOST_NAME_LENGTH_MAX)
+    return undefined
   // `domainToASCII` parses its argument like the host of a URL, and ignores the text after e.g. a slash. Therefore only
   // letters, digits, dots and hyphens are allowed.
   const ascii = /^[\p{L}\p{M}\p{N}.-]+$/u.test(host) ? domainToASCII(host) : ''
