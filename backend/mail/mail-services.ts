@@ -47,7 +47,7 @@ export interface MailServices {
   /** Equal to `mailedCodes`; undefined if invitations are not mailed. Admins must then pass on the links. */
   readonly invitationCodes: MailedCodes | undefined
   noticeRouteOf(address: string): NoticeRoute
-  /** Returns why the last mail was not accepted; undefined if the outcome was not `not_accepted`. */
+  /** Returns why the last mail was not accepted; undefined if the outcome was not `abandoned`. */
   lastError(): string | undefined
   /** Starts sending notices, unless this is a rehearsal. */
   start(): void
@@ -69,7 +69,7 @@ export function createMailServices(options: MailServicesOptions): MailServices {
     ...options,
     wantsSuccessReports: inboundSecrets !== undefined,
     onHandOver(result) {
-      lastError = result.outcome === 'not_accepted' ? maskAddresses(result.detail) : undefined
+      lastError = result.outcome === 'abandoned' ? maskAddresses(result.detail) : undefined
       options.onHandOver?.(result)
     },
   })

@@ -27,7 +27,7 @@ export interface Mail {
  * - `accepted`: the server accepted the mail, or the mail was written to a file.
  * - `refused`: the server rejected the recipient or the message, or nothing was sent to the server (see `code`). If
  *   `type` is `hard`, the rejection is permanent.
- * - `not_accepted`: the mail was not sent, or not accepted, for a reason that does not show whether the recipient's
+ * - `abandoned`: the mail was not sent, or not accepted, for a reason that does not show whether the recipient's
  *   address is valid (not started in time, process stopping, server unavailable, login or sender rejected). The mail
  *   may be handed over again. If `isDenied` is set, the server does not relay mail to this recipient, but may relay
  *   mail to others.
@@ -50,7 +50,7 @@ export type HandOverResult =
       readonly code: string
       readonly detail: string
     }
-  | { readonly outcome: 'not_accepted'; readonly detail: string; readonly isDenied?: true }
+  | { readonly outcome: 'abandoned'; readonly detail: string; readonly isDenied?: true }
   | { readonly outcome: 'unknown'; readonly detail: string }
 
 export interface Mailer {

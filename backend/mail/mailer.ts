@@ -88,7 +88,7 @@ export function createMailer(options: MailerOptions): Mailer {
     async send(mail, { startBefore }) {
       // An error means that nothing was sent, because `handOver` reports failures as results.
       const sending = attempt(mail, startBefore).catch((error: Error): HandOverResult => {
-        return { outcome: 'not_accepted', detail: toShortLine(error.message) }
+        return { outcome: 'abandoned', detail: toShortLine(error.message) }
       })
       inProgress.add(sending)
       const result = await sending

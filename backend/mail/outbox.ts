@@ -109,7 +109,7 @@ async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
   const result = await handingOver.catch((error: unknown): HandOverResult => {
     deps.log.error({ err: error, id }, 'the mail of a notice could not be composed')
     // With this result, `recordResult` schedules a retry.
-    return { outcome: 'not_accepted', detail: 'the mail could not be composed' }
+    return { outcome: 'abandoned', detail: 'the mail could not be composed' }
   })
   await recordResult(deps, row, result)
 }

@@ -159,7 +159,7 @@ export function notStarted(stopping: AbortSignal): HandOverResult {
 }
 
 function notAccepted(detail: string) {
-  return { outcome: 'not_accepted', detail: toShortLine(detail) } as const
+  return { outcome: 'abandoned', detail: toShortLine(detail) } as const
 }
 
 function refused(type: 'hard' | 'soft', { status, enhanced, text }: Reply): HandOverResult {

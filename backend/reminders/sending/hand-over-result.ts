@@ -46,7 +46,7 @@ export async function recordHandOverResult(
       await bounceMessage(tx, message, { type, code, detail }, now)
       break
     }
-    case 'not_accepted':
+    case 'abandoned':
       await scheduleRetry(tx, message, reminder, detail, now)
       break
     case 'unknown':

@@ -126,7 +126,7 @@ export async function sendRound(
       if (signal?.aborted || isUnavailable) return
       const result = await sendOne(deps, id)
       if (result?.outcome === 'accepted') denied = 0
-      if (result?.outcome !== 'not_accepted') continue
+      if (result?.outcome !== 'abandoned') continue
       // With `isDenied`, the server may relay mail to other recipients. Any other reason, e.g. that the server is
       // unavailable, probably affects every mail.
       if (result.isDenied) denied++
@@ -153,7 +153,6 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | und
         { message: id },
         'the result of a hand-over was not recorded: the lease had expired, or a bounce arrived first',
       )
-    if (result.outcome !== 'accepted') log.info({ message: id, ...result }, 'reminder not accepted')
     return result
   } catch (error) {
     // The message is not lost: it is still due or, after the send check's commit, will be due when its lease expires.

@@ -2,7 +2,10 @@
 import t from 'tap'
 import type { HandOverResult } from '../../../backend/mail/mail.ts'
 import { parseSmtpUrl, type SmtpAddress } from '../../../backend/mail/smtp-url.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { createHandOverMetrics } from '../../../backend/metrics.ts'
+import { createMetrics } from '../../../shared/process/metrics.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
+import { recordLog } from '../../fixtures/recorded-log.ts'
 import { newMailer, sampleMail, sendNow } from '../../fixtures/reminders/mail.ts'
 import { createCertificate } from '../../fixtures/servers/certificate.ts'
 import { type SmtpPhase, startSmtpServer } from '../../fixtures/servers/smtp.ts'
@@ -46,38 +49,33 @@ t.test('the mail server is greeted with the domain of MAIL_FROM', async (t) => {
 
 /** Replies of the server, each with the outcome of the hand-over. */
 const REPLIES: readonly (readonly [SmtpPhase, number, string, object])[] = [
-  ['connect', 421, '4.3.2 Too many connections', { outcome: 'not_accepted' }],
-  ['connect', 554, 'No SMTP service here', { outcome: 'not_accepted' }],
-  ['mail', 451, '4.3.0 Temporary trouble', { outcome: 'not_accepted' }],
-  ['mail', 550, '5.7.1 Sender refused', { outcome: 'not_accepted' }],
+  ['connect', 421, '4.3.2 Too many connections', { outcome: 'abandoned' }],
+  ['connect', 554, 'No SMTP service here', { outcome: 'abandoned' }],
+  ['mail', 451, '4.3.0 Temporary trouble', { outcome: 'abandoned' }],
+  ['mail', 550, '5.7.1 Sender refused', { outcome: 'abandoned' }],
   ['rcpt', 450, '4.7.1 Greylisted, come back later', soft('4.7.1')],
   ['rcpt', 452, '4.2.2 Mailbox full', soft('4.2.2')],
   ['rcpt', 451, '4.4.3 Nameserver away', { outcome: 'refused', type: 'soft' }],
-  ['rcpt', 451, '4.3.0 Queue file write error', { outcome: 'not_accepted' }],
-  ['rcpt', 421, '4.7.0 Closing', { outcome: 'not_accepted' }],
+  ['rcpt', 451, '4.3.0 Queue file write error', { outcome: 'abandoned' }],
+  ['rcpt', 421, '4.7.0 Closing', { outcome: 'abandoned' }],
   ['rcpt', 550, '5.1.1 No such user', hard('5.1.1')],
   ['rcpt', 550, 'No such user', hard('550')],
   ['rcpt', 552, 'Mailbox full', soft('552')],
   ['rcpt', 552, '5.2.2 Mailbox full', soft('5.2.2')],
-  ['rcpt', 554, '5.7.1 Relay access denied', { outcome: 'not_accepted', isDenied: true }],
-  ['rcpt', 530, 'Authentication required', { outcome: 'not_accepted' }],
+  ['rcpt', 554, '5.7.1 Relay access denied', { outcome: 'abandoned', isDenied: true }],
+  ['rcpt', 530, 'Authentication required', { outcome: 'abandoned' }],
   // Regression: these replies of a relay that is wrongly configured counted as bounces of all customers.
   [
     'rcpt',
     454,
     '4.7.1 <ap@jansen.nl>: Relay access denied',
-    { outcome: 'not_accepted', isDenied: true },
+    { outcome: 'abandoned', isDenied: true },
   ],
-  ['rcpt', 550, 'Relay not permitted', { outcome: 'not_accepted', isDenied: true }],
-  ['rcpt', 550, 'Administrative prohibition', { outcome: 'not_accepted', isDenied: true }],
-  ['rcpt', 513, 'Relaying denied.', { outcome: 'not_accepted', isDenied: true }],
+  ['rcpt', 550, 'Relay not permitted', { outcome: 'abandoned', isDenied: true }],
+  ['rcpt', 550, 'Administrative prohibition', { outcome: 'abandoned', isDenied: true }],
+  ['rcpt', 513, 'Relaying denied.', { outcome: 'abandoned', isDenied: true }],
   ['rcpt', 450, '4.7.25 Client host rejected: cannot find your hostname', { isDenied: true }],
-  [
-    'data',
-    550,
-    '5.7.26 The mail is not authenticated',
-    { outcome: 'not_accepted', isDenied: true },
-  ],
+  ['data', 550, '5.7.26 The mail is not authenticated', { outcome: 'abandoned', isDenied: true }],
   // Regression: the address counted as invalid, although our server was on a block list.
   ['rcpt', 550, 'Host 192.0.2.1 is in a black list at zen.spamhaus.org', soft('550')],
   ['rcpt', 550, 'relay@jansen.nl: No such user', hard('550')],
@@ -90,7 +88,7 @@ const REPLIES: readonly (readonly [SmtpPhase, number, string, object])[] = [
   ['rcpt', 550, 'Sorry, no mailbox here by that name. (#5.1.1)', hard('5.1.1')],
   ['rcpt', 556, '5.1.10 The domain takes no mail', hard('5.1.10')],
   ['data', 451, '4.7.1 Greylisted, come back later', soft('4.7.1')],
-  ['data', 452, '4.3.1 Disk full', { outcome: 'not_accepted' }],
+  ['data', 452, '4.3.1 Disk full', { outcome: 'abandoned' }],
   ['data', 550, '5.1.1 No such user', hard('5.1.1')],
   ['data', 554, '5.7.1 Looks like spam', soft('5.7.1')],
   ['data', 550, 'Refused', soft('550')],
@@ -120,6 +118,27 @@ t.test(
   },
 )
 
+// Regression: operators who watched for `abandoned` missed these mails, because another word was logged and counted.
+t.test('the log and the metrics name the outcome of a hand-over as documented', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const metrics = createMetrics('backend')
+  const { log, lines } = recordLog<{ msg: string }>()
+  const mailer = newMailer(t, smtp.url, { log, onHandOver: createHandOverMetrics(metrics) })
+  await sendNow(mailer)
+  smtp.failAt('rcpt', { code: 550, text: '5.1.1 No such user' })
+  await sendNow(mailer)
+  smtp.failAt('mail', { code: 550, text: '5.7.1 Sender refused' })
+  await sendNow(mailer)
+  t.strictSame(
+    lines.map(({ msg }) => msg),
+    ['mail handed over', 'mail refused', 'mail abandoned'],
+  )
+  const page = await metrics.registry.metrics()
+  for (const outcome of ['accepted', 'refused', 'abandoned']) {
+    matches(t, page, containing(`receivables_backend_mails_total{outcome="${outcome}"} 1`))
+  }
+})
+
 t.test(
   'if a server stops responding before the message data is sent, the mail is abandoned',
   async (t) => {
@@ -128,7 +147,7 @@ t.test(
     for (const phase of ['connect', 'mail', 'rcpt'] as const) {
       smtp.recover()
       smtp.failAt(phase, 'hang')
-      matches(t, await sendNow(mailer, { withinMs: 200 }), { outcome: 'not_accepted' }, phase)
+      matches(t, await sendNow(mailer, { withinMs: 200 }), { outcome: 'abandoned' }, phase)
     }
     smtp.recover()
     t.strictSame(smtp.mails, [])
@@ -157,7 +176,7 @@ t.test(
       return sendNow(mailer)
     }
     for (const phase of ['connect', 'mail', 'rcpt'] as const) {
-      matches(t, await drop(phase), { outcome: 'not_accepted' }, phase)
+      matches(t, await drop(phase), { outcome: 'abandoned' }, phase)
     }
     matches(t, await drop('data'), { outcome: 'unknown' })
     t.equal(smtp.mails.length, 1, 'the server received the mail nevertheless')
@@ -174,10 +193,10 @@ t.test(
 t.test('no hand-over begins after its deadline, or while no server listens', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
-  matches(t, await sendNow(mailer, { withinMs: 0 }), { outcome: 'not_accepted', detail: /in time/ })
+  matches(t, await sendNow(mailer, { withinMs: 0 }), { outcome: 'abandoned', detail: /in time/ })
   t.equal(smtp.connections(), 0)
   await smtp.stop()
-  matches(t, await sendNow(mailer), { outcome: 'not_accepted', detail: /ECONNREFUSED/ })
+  matches(t, await sendNow(mailer), { outcome: 'abandoned', detail: /ECONNREFUSED/ })
   await smtp.start()
   matches(t, await sendNow(mailer), { outcome: 'accepted' })
 })
@@ -199,7 +218,7 @@ t.test('TLS is used if the server offers it, and protects the login', async (t) 
   matches(
     t,
     rejected,
-    { outcome: 'not_accepted', detail: /^535/ },
+    { outcome: 'abandoned', detail: /^535/ },
     'a wrong login is not counted against the recipient',
   )
 })
@@ -211,7 +230,7 @@ t.test('a login that hangs or breaks is not counted against the recipient', asyn
     smtp.recover()
     smtp.failAt('auth', fault)
     const name = JSON.stringify(fault)
-    matches(t, await sendNow(mailer, { withinMs: 300 }), { outcome: 'not_accepted' }, name)
+    matches(t, await sendNow(mailer, { withinMs: 300 }), { outcome: 'abandoned' }, name)
   }
   smtp.recover()
   matches(t, await sendNow(mailer), { outcome: 'accepted' })
@@ -223,13 +242,13 @@ t.test('a password is sent over a network only with TLS and a valid certificate'
   const plain = await startSmtpServer(t, { login })
   const url = plain.url.replace('//', '//us:secret@')
   matches(t, await sendNow(newMailer(t, undefined, { server: asRemote(url) })), {
-    outcome: 'not_accepted',
+    outcome: 'abandoned',
     // Regression: the detail was only the reply, such as `502 5.5.1 Error: command not implemented`.
     detail: /STARTTLS/,
   })
   const selfSigned = await startSmtpServer(t, { tls: await createCertificate(t, 'DNS:mx.test') })
   matches(t, await sendNow(newMailer(t, undefined, { server: asRemote(selfSigned.url) })), {
-    outcome: 'not_accepted',
+    outcome: 'abandoned',
     detail: /self.signed/,
   })
   t.strictSame([...plain.mails, ...selfSigned.mails], [])
@@ -280,7 +299,7 @@ t.test(
     await smtp.connected()
     await mailer.close()
     // Regression: the detail was that the hand-over did not start in time.
-    const stopped = { outcome: 'not_accepted', detail: 'the process is stopping' }
+    const stopped = { outcome: 'abandoned', detail: 'the process is stopping' }
     matches(t, await waiting, stopped)
     matches(t, await sendNow(mailer), stopped)
 

@@ -118,7 +118,7 @@ t.test('the reply of a mail server that arrives after an erasure is not recorded
   const results: readonly HandOverResult[] = [
     { outcome: 'refused', type: 'hard', code: '5.1.1', detail: text },
     { outcome: 'refused', type: 'soft', code: '4.2.0', detail: text },
-    { outcome: 'not_accepted', detail: text },
+    { outcome: 'abandoned', detail: text },
     { outcome: 'unknown', detail: text },
   ]
   for (const result of results) {

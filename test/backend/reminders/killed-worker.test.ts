@@ -372,7 +372,7 @@ t.test('a message is not sent again after its invoice’s due date was changed',
   await database.transaction((tx) =>
     editInvoice(tx, accountId, id, { dueDate: '2026-12-01' }, { actor: OPERATOR, now }),
   )
-  const result = { outcome: 'not_accepted', detail: 'no connection' } as const
+  const result = { outcome: 'abandoned', detail: 'no connection' } as const
   await database.transaction((tx) => recordHandOverResult(tx, handOver, result, now))
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   t.strictSame(await engine.messageLog(), ['friendly:cancelled'])

@@ -3,6 +3,7 @@ import t from 'tap'
 import { REMINDER_LEASES } from '../../../backend/reminders/sending/leases.ts'
 import { sendRound, startSendWorker } from '../../../backend/reminders/sending/send-worker.ts'
 import { matches } from '../../fixtures/matches.ts'
+import { recordLog } from '../../fixtures/recorded-log.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 import { until } from '../../fixtures/service/until.ts'
 
@@ -23,6 +24,19 @@ t.test('concurrent workers send each message once', async (t) => {
   t.equal(engine.smtp.mails.length, 5)
   t.equal(new Set(messageIds(engine)).size, 5)
   t.ok((await engine.messageLog()).every((entry) => entry === 'friendly:sent'))
+})
+
+// Regression: a second line of the log quoted the response of the mail server with the address.
+t.test('the log of a rejected reminder does not contain the address', async (t) => {
+  const engine = await startEngine(t)
+  const customer = 'ap1@jansen-bouw.nl'
+  await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  engine.smtp.failAt('rcpt', { code: 550, text: `5.1.1 <${customer}>: User unknown` })
+  const { log, lines } = recordLog<object>()
+  await sendRound({ ...engine.deps, log }, 1)
+  t.strictSame(await engine.messageLog(), ['friendly:bounced'])
+  t.notOk(JSON.stringify(lines).includes(customer))
 })
 
 t.test('a planned message wakes the worker', async (t) => {
