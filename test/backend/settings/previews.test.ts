@@ -39,8 +39,34 @@ t.test('a failed computation is repeated at the next request', async (t) => {
   t.strictSame(await previews.get('a', NOW, WAIT_MS, async () => []), currentAt(NOW))
 })
 
-// Regression: the newer computation was evicted, so the next request computed the preview once more.
-t.test('a computation that fails after it was replaced does not evict the newer one', async (t) => {
+t.test('a preview waits while four others are computed, and displaces none of them', async (t) => {
+  // Regression: the fifth computation displaced the first one, which continued, but no request got its result. Pages
+  // that were reloaded therefore started computations without end, and the memory was used up.
+  for (const end of ['resolve', 'reject'] as const) {
+    const previews = createPreviews()
+    const running: PromiseWithResolvers<readonly never[]>[] = []
+    const compute = () => {
+      const computation = Promise.withResolvers<readonly never[]>()
+      running.push(computation)
+      return computation.promise
+    }
+    const none = { preview: undefined, isComputing: true }
+    for (const key of ['a', 'b', 'c', 'd', 'e', 'a', 'b', 'c', 'd', 'e']) {
+      t.strictSame(await previews.get(key, NOW, 1, compute), none, key)
+    }
+    t.equal(running.length, 4, 'the fifth preview is not computed yet')
+    const fifth = previews.get('e', NOW, WAIT_MS, async () => [])
+    if (end === 'resolve') running[0]?.resolve([])
+    else running[0]?.reject(new Error('the database is unavailable'))
+    t.strictSame(await fifth, currentAt(NOW), 'the fifth preview is computed after the first one')
+    const second = previews.get('b', NOW, WAIT_MS, compute)
+    running[1]?.resolve([])
+    t.strictSame(await second, currentAt(NOW))
+    t.equal(running.length, 4, 'the second preview is computed once')
+  }
+})
+
+t.test('the four previews that were computed last are cached', async (t) => {
   const previews = createPreviews()
   const running: PromiseWithResolvers<readonly never[]>[] = []
   const compute = () => {
@@ -48,14 +74,26 @@ t.test('a computation that fails after it was replaced does not evict the newer 
     running.push(computation)
     return computation.promise
   }
-  const first = previews.get('a', NOW, WAIT_MS, compute)
-  // Four other previews displace the first one.
-  for (const key of ['b', 'c', 'd', 'e']) await previews.get(key, NOW, 1, compute)
-  await previews.get('a', NOW, 1, compute)
-  running[0]?.reject(new Error('the database is unavailable'))
-  await rejectsWith(t, first, { message: 'the database is unavailable' })
-  await previews.get('a', NOW, 1, compute)
-  t.equal(running.length, 6, 'the newer computation is shared')
+  const keys = ['a', 'b', 'c', 'd']
+  const early = keys.map((key) => previews.get(key, NOW, 1.1 * SLOW_MS, compute))
+  // This request waits for the others. Its preview is therefore slow, too, although its computation is quick.
+  const fifth = previews.get('e', NOW, WAIT_MS, async () => [])
+  await Promise.all(early)
+  for (const { resolve } of running) resolve([])
+  await fifth
+  for (const key of ['b', 'c', 'd', 'e']) {
+    t.strictSame(await previews.get(key, NOW, 1, compute), currentAt(NOW), `${key} is cached`)
+  }
+  t.equal(running.length, 4)
+  const later = new Date(NOW.getTime() + 120_000)
+  await previews.get('a', later, 1, compute)
+  t.equal(running.length, 5, 'the oldest preview was evicted')
+  for (const key of ['f', 'g', 'h']) await previews.get(key, later, 1, compute)
+  const outdated = { ...currentAt(NOW), isComputing: true }
+  t.strictSame(await previews.get('b', later, 1, compute), outdated, 'b waits for the others')
+  const waiting = previews.get('b', later, WAIT_MS, async () => [])
+  running[4]?.resolve([])
+  t.strictSame(await waiting, currentAt(later))
 })
 
 t.test('while an outdated preview is computed again, requests get the outdated one', async (t) => {
