@@ -9,9 +9,11 @@ import type { Contract } from '../../shared/contract/contract.ts'
 import {
   CLIENT_ADDRESS_HEADER,
   PRINCIPAL_HEADER,
+  PRINCIPAL_LIFETIME_MS,
   PRINCIPAL_REJECTION_HEADER,
   type Principal,
   type PrincipalRejection,
+  SIGNATURE_TOLERANCE_MS,
   type SignedPrincipal,
   verifyPrincipal,
 } from '../../shared/contract/principal.ts'
@@ -25,6 +27,11 @@ import type { Database } from '../database/database.ts'
 
 /** The size of the LRU cache of verified principals, which take half a kilobyte each. */
 const PRINCIPALS_MAX = 5_000
+/**
+ * How far `expiresAt` may be in the future. Without this limit, an attacker with the gateway secret could sign a
+ * principal that never expires. The clock of the backend that signed the principal may be ahead.
+ */
+const EXPIRES_WITHIN_MS = PRINCIPAL_LIFETIME_MS + SIGNATURE_TOLERANCE_MS
 
 export interface AuthenticationDeps {
   readonly database: Database
@@ -67,16 +74,20 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
 
 /**
  * Returns a function that verifies principals. Verified principals are cached, because a gateway sends the same
- * principal for up to a minute.
+ * principal for up to a minute. A reload changes `secrets`: from then on, cached principals that were signed with a
+ * removed secret are invalid.
  */
 function createVerifier(secrets: readonly string[]) {
   const cache = new LRUCache<string, SignedPrincipal>({ max: PRINCIPALS_MAX })
   return (text: string, now: number): Principal | PrincipalRejection => {
     const cached = cache.get(text)
-    const found = cached ?? verifyPrincipal(text, secrets)
+    const isCached = cached !== undefined && secrets.includes(cached.secret)
+    const found = isCached ? cached : verifyPrincipal(text, secrets)
     if (found === undefined) return 'principal_invalid'
-    if (cached === undefined) cache.set(text, found)
-    return now > found.expiresAt ? 'principal_expired' : found.principal
+    if (!isCached) cache.set(text, found)
+    if (now > found.expiresAt) return 'principal_expired'
+    // A forged `expiresAt` can also be NaN, which is no less than any limit.
+    return found.expiresAt <= now + EXPIRES_WITHIN_MS ? found.principal : 'principal_invalid'
   }
 }
 

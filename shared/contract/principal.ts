@@ -34,8 +34,8 @@ export type PrincipalRejection =
   | 'principal_invalid'
 
 export const PRINCIPAL_LIFETIME_MS = 60_000
-/** The maximum age of a request's signature, and how far the clocks of gateway and backend may differ. */
-const SIGNATURE_TOLERANCE_MS = 60_000
+/** The maximum age of a request's signature, and how far the clocks of two gateways or backends may differ. */
+export const SIGNATURE_TOLERANCE_MS = 60_000
 
 export interface Principal {
   readonly keyId: string
@@ -66,16 +66,19 @@ export function signPrincipal(
 export interface SignedPrincipal {
   readonly principal: Principal
   readonly expiresAt: number
+  /** The secret with which the principal was signed. */
+  readonly secret: string
 }
 
-/** Returns undefined if the principal has no valid signature. Does not check whether the principal has expired. */
+/** Returns undefined if the principal has no valid signature. Does not check `expiresAt`. */
 export function verifyPrincipal(
   text: string,
   secrets: readonly string[],
 ): SignedPrincipal | undefined {
   const lastDot = text.lastIndexOf('.')
   const claims = text.slice(0, Math.max(lastDot, 0))
-  if (!isSigned('principal', claims, text.slice(lastDot + 1), secrets)) return undefined
+  const secret = findSecret('principal', claims, text.slice(lastDot + 1), secrets)
+  if (secret === undefined) return undefined
   const [keyId = '', keyRevision, accountId = '', accountRevision, expiresAt] = claims.split('.')
   const principal: Principal = {
     keyId,
@@ -83,7 +86,7 @@ export function verifyPrincipal(
     accountId,
     accountRevision: Number(accountRevision),
   }
-  return { principal, expiresAt: Number(expiresAt) }
+  return { principal, expiresAt: Number(expiresAt), secret }
 }
 
 export interface SignedRequest {
@@ -113,21 +116,23 @@ export function isRequestSigned(
 ): boolean {
   const [signedAt = '', signature = ''] = header?.split('.') ?? []
   const isRecent = Math.abs(now - Number(signedAt)) <= SIGNATURE_TOLERANCE_MS
-  return isRecent && isSigned('request', requestClaims(request, signedAt), signature, secrets)
+  if (!isRecent) return false
+  return findSecret('request', requestClaims(request, signedAt), signature, secrets) !== undefined
 }
 
 function requestClaims({ method, path, body }: SignedRequest, signedAt: string): string {
   return [signedAt, method, path, hash('sha256', body, 'base64url')].join('\n')
 }
 
-function isSigned(
+/** Returns the secret with which the text was signed; undefined if the signature is invalid. */
+function findSecret(
   kind: SignatureKind,
   text: string,
   signature: string,
   secrets: readonly string[],
-) {
+): string | undefined {
   const given = Buffer.from(signature)
-  return secrets.some((secret) => {
+  return secrets.find((secret) => {
     const expected = Buffer.from(mac(kind, text, secret))
     return given.length === expected.length && timingSafeEqual(given, expected)
   })

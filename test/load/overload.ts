@@ -5,10 +5,11 @@
  * `--backend-share`, gateway and backend do not compete for a core. For comparison, HAProxy takes the gateway's place,
  * and is measured at the same rate and at three times its own maximum rate.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PRINCIPAL_HEADER } from '../../shared/contract/principal.ts'
+import { PRINCIPAL_HEADER, PRINCIPAL_LIFETIME_MS } from '../../shared/contract/principal.ts'
 import { readOptions } from '../fixtures/runner/options.ts'
 import { startPostgres, TEMPLATE } from '../fixtures/servers/postgres.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
@@ -184,16 +185,22 @@ async function measurePeer(engine: Engine, gatewayRate: number, run: Run): Promi
 
 /**
  * Starts HAProxy in front of the backend. Like the gateway, it sends up to 64 calls to the backend at a time, and sheds
- * a call while 16 others wait. It looks up and counts no keys: to the backend, all calls are made with one key.
+ * a call while 16 others wait. It looks up and counts no keys: to the backend, all calls are made with one key, whose
+ * principal is replaced before it expires.
  */
 async function startPeer(own: Cleanup, { backend }: System, { principal }: Mix): Promise<string> {
   const directory = mkdtempSync(join(tmpdir(), 'overload-haproxy-'))
   own.teardown(() => rmSync(directory, { recursive: true }))
-  const sections = (port: number) => `frontend gateway
+  const principals = join(directory, 'principals.map')
+  const control = join(directory, 'haproxy.sock')
+  writeFileSync(principals, `key ${principal()}\n`)
+  const sections = (port: number) => `global
+  stats socket ${control} level admin
+frontend gateway
   bind 127.0.0.1:${port}
   http-request return status 503 hdr Retry-After 1 content-type text/plain string "overload" if { queue(upstream) ge 16 }
   http-request del-header Authorization
-  http-request set-header ${PRINCIPAL_HEADER} ${principal}
+  http-request set-header ${PRINCIPAL_HEADER} %[str(key),map(${principals})]
   default_backend upstream
 backend upstream
   server one 127.0.0.1:${backend.port} maxconn 64
@@ -201,6 +208,9 @@ backend upstream
   const { port } = await startHaproxy(own, { directory, sections, core: gatewayCore })
   const url = `http://127.0.0.1:${port}`
   await untilResponding(url)
+  const renew = () => connect(control).resume().end(`set map ${principals} key ${principal()}\n`)
+  const timer = setInterval(renew, PRINCIPAL_LIFETIME_MS / 2)
+  own.teardown(() => clearInterval(timer))
   return url
 }
 

@@ -20,6 +20,16 @@ import { until } from '../../fixtures/service/until.ts'
 
 const actionContext = (backend: TestBackend) => ({ actor: OPERATOR, now: backend.now })
 
+/** Returns a function that makes a call with a principal, and resolves with the status and any rejection reason. */
+function rejectionsAt(backend: TestBackend) {
+  return async (principal: string) => {
+    const response = await backend.send('GET', '/api/v1/me', {
+      headers: { [PRINCIPAL_HEADER]: principal },
+    })
+    return [response.status, response.headers.get(PRINCIPAL_REJECTION_HEADER)]
+  }
+}
+
 t.test('a call is authenticated as the key that its principal names', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
@@ -146,6 +156,38 @@ t.test(
     t.strictSame(await statusesOf('another secret'), [401, 404])
   },
 )
+
+// Regression: a principal that was forged with the old secret, and sent once before the reload, was accepted forever.
+t.test('after a reload, principals signed with the old gateway secret are rejected', async (t) => {
+  const gatewaySecrets = [...GATEWAY_SECRETS]
+  const backend = await startBackend(t, { gatewaySecrets })
+  const principal = await backend.principalOf(await backend.createKey())
+  const rejectionOf = rejectionsAt(backend)
+  t.strictSame(await rejectionOf(principal), [200, null])
+  gatewaySecrets.unshift('the new secret')
+  t.strictSame(await rejectionOf(principal), [200, null], 'accepted during a rotation')
+  gatewaySecrets.pop()
+  t.strictSame(await rejectionOf(principal), [401, 'principal_invalid'])
+})
+
+// Regression: an attacker with the gateway secret could sign a principal that never expired.
+t.test('a principal that is valid for longer than a look-up allows is rejected', async (t) => {
+  const backend = await startBackend(t)
+  const { row } = await backend.createKey()
+  const { id: keyId, account_id: accountId } = row
+  const claims = { keyId, keyRevision: 1, accountId, accountRevision: 1 }
+  const rejectionOf = rejectionsAt(backend)
+  const sign = (expiresAt: number) => signPrincipal(claims, expiresAt, GATEWAY_SECRETS)
+  const now = backend.now.getTime()
+  // The clock of the backend that signed the principal may be ahead by a minute.
+  const latest = now + 60_000 + 60_000
+  t.strictSame(await rejectionOf(sign(latest)), [200, null])
+  for (const expiresAt of [latest + 1, Date.parse('2999-01-01'), Number.NaN]) {
+    const principal = sign(expiresAt)
+    t.strictSame(await rejectionOf(principal), [401, 'principal_invalid'], `${expiresAt}`)
+    t.strictSame(await rejectionOf(principal), [401, 'principal_invalid'], 'also when repeated')
+  }
+})
 
 t.test('the backend checks scopes again, after the gateway', async (t) => {
   const backend = await startBackend(t)

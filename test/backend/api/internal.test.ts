@@ -55,6 +55,7 @@ t.test('a look-up returns the principal of a valid key, and records its use', as
       accountRevision: 2,
     },
     expiresAt: backend.now.getTime() + 60_000,
+    secret: GATEWAY_SECRETS[0],
   })
   await backend.flushLastUsed()
   matches(t, await listApiKeys(backend.database.read, account.id), [

@@ -3,7 +3,7 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { SCOPES } from '../../../backend/accounts/scopes.ts'
 import { type IssuedApiKey, issueApiKey } from '../../../backend/api-keys/api-keys.ts'
 import { openDatabase } from '../../../backend/database/open.ts'
-import { signPrincipal } from '../../../shared/contract/principal.ts'
+import { PRINCIPAL_LIFETIME_MS, signPrincipal } from '../../../shared/contract/principal.ts'
 import { createLogger } from '../../../shared/process/log.ts'
 import { call } from '../../fixtures/service/call.ts'
 import { GATEWAY_SECRET } from '../../fixtures/service/gateway.ts'
@@ -12,8 +12,6 @@ import type { System } from '../../fixtures/service/system.ts'
 const KEYS = 1_000
 const DEBTORS = 1_000
 const SEEDERS = 32
-/** Longer than a run. */
-const PRINCIPAL_MS = 3_600_000
 
 let payments = 0
 
@@ -21,8 +19,8 @@ let payments = 0
 export interface Mix {
   readonly keys: readonly string[]
   readonly ids: readonly string[]
-  /** A signed principal of the first key, for calls without a gateway. */
-  readonly principal: string
+  /** Returns a new principal of the first key, for calls without a gateway. */
+  principal(): string
 }
 
 /** Issues the keys, and creates debtors with one invoice each through the API. */
@@ -65,7 +63,8 @@ export async function createMix({ url, env, operator }: System): Promise<Mix> {
     keyRevision: 1,
     accountRevision: 1,
   }
-  const principal = signPrincipal(claims, Date.now() + PRINCIPAL_MS, [GATEWAY_SECRET])
+  const principal = () =>
+    signPrincipal(claims, Date.now() + PRINCIPAL_LIFETIME_MS, [GATEWAY_SECRET])
   return { keys, ids, principal }
 }
 
