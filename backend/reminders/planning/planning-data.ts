@@ -156,6 +156,36 @@ function accountOf(
   }
 }
 
+/**
+ * Returns the number of open invoices of each debtor by the id of the debtor. Counts no more than `countMax` of them,
+ * so that a debtor with many invoices takes no longer than others.
+ */
+export async function countOpenInvoices(
+  reader: Reader,
+  debtorIds: readonly string[],
+  countMax: number,
+): Promise<ReadonlyMap<string, number>> {
+  const rows = await reader
+    .selectFrom('debtors')
+    .select(({ selectFrom }) => [
+      'debtors.id',
+      // The statement selects a column of the index `invoices_open`, so that it need not read the invoices themselves.
+      selectFrom(
+        selectFrom('invoices')
+          .select('invoices.debtor_id')
+          .whereRef('invoices.debtor_id', '=', 'debtors.id')
+          .where(IS_OPEN)
+          .limit(countMax)
+          .as('open_invoices'),
+      )
+        .select(({ fn }) => fn.countAll<number | string>().as('count'))
+        .as('count'),
+    ])
+    .where('debtors.id', 'in', debtorIds)
+    .execute()
+  return new Map(rows.map(({ id, count }) => [id, Number(count)]))
+}
+
 function readOpenInvoices(reader: Reader, debtorIds: readonly string[]) {
   return reader
     .selectFrom('invoices')

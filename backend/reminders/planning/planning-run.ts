@@ -8,13 +8,19 @@ import type { DebtorRow } from '../../database/tables.ts'
 import { isRetryable } from '../../database/unavailable.ts'
 import { recordAccountBlocks, scheduleDebtorsOfChangedAccounts } from '../account-blocks.ts'
 import { planDebtors } from './planning.ts'
-import { selectOwingDebtors } from './planning-data.ts'
+import { countOpenInvoices, selectOwingDebtors } from './planning-data.ts'
 
 /**
  * The maximum number of debtors in one transaction. With ten open invoices each, the transaction takes some 15 ms on
  * SQLite, and payments must wait for it.
  */
 const DEBTORS_MAX = 25
+
+/**
+ * The maximum number of open invoices in one transaction, unless a single debtor has more. Without this limit, payments
+ * of all accounts would wait for seconds while debtors with thousands of invoices are planned.
+ */
+const INVOICES_MAX = 500
 
 /** A debtor that cannot be planned because of a bug is retried after this time, so that it blocks no others. */
 const RETRY_AFTER_ERROR_MS = 3_600_000
@@ -60,18 +66,45 @@ export async function runPlanning(
     const last = ids.at(-1)
     if (last === undefined) break
     // Planned debtors are no longer due, so they are not selected again. With `allDebtors`, the next selection must
-    // begin after this batch.
+    // begin after this one.
     if (scope.allDebtors) after = last
-    const done = await planBatch(deps, ids, now, scope)
-    // If no debtor was planned, other transactions, e.g. of another backend, have locked or planned all debtors of the
-    // batch. Locked debtors would be selected again, so the run ends.
-    if (done.debtors === 0 && !scope.allDebtors) break
-    planned = {
-      debtors: planned.debtors + done.debtors,
-      messages: planned.messages + done.messages,
+    const results: PlannedCounts[] = []
+    for (const batch of await splitIntoBatches(deps.database.read, ids)) {
+      if (!signal?.aborted) results.push(await planBatch(deps, batch, now, scope))
     }
+    const done = sumOf(results)
+    // If no debtor was planned, other transactions, e.g. of another backend, have locked or planned all selected
+    // debtors. Locked debtors would be selected again, so the run ends.
+    if (done.debtors === 0 && !scope.allDebtors) break
+    planned = sumOf([planned, done])
   }
   return planned
+}
+
+/** Splits the debtors into batches with at most `INVOICES_MAX` open invoices. Each batch has at least one debtor. */
+async function splitIntoBatches(reader: Reader, ids: readonly string[]): Promise<string[][]> {
+  const counts = await countOpenInvoices(reader, ids, INVOICES_MAX)
+  const batches: string[][] = []
+  let invoices = 0
+  for (const id of ids) {
+    const count = counts.get(id) ?? 0
+    const batch = batches.at(-1)
+    if (batch === undefined || invoices + count > INVOICES_MAX) {
+      batches.push([id])
+      invoices = count
+    } else {
+      batch.push(id)
+      invoices += count
+    }
+  }
+  return batches
+}
+
+function sumOf(counts: readonly PlannedCounts[]): PlannedCounts {
+  return {
+    debtors: counts.reduce((sum, { debtors }) => sum + debtors, 0),
+    messages: counts.reduce((sum, { messages }) => sum + messages, 0),
+  }
 }
 
 /**
@@ -110,10 +143,7 @@ async function planBatch(
     // One debtor can make the whole batch fail, so each debtor is now planned in its own transaction.
     const results = []
     for (const each of ids) results.push(await planBatch(deps, [each], begunAt, scope))
-    return {
-      debtors: results.reduce((sum, { debtors }) => sum + debtors, 0),
-      messages: results.reduce((sum, { messages }) => sum + messages, 0),
-    }
+    return sumOf(results)
   }
 }
 

@@ -3,15 +3,40 @@ import t from 'tap'
 import { type Database, databaseOf } from '../../../backend/database/database.ts'
 import { nextRevision } from '../../../backend/database/revision.ts'
 import { unavailable } from '../../../backend/database/unavailable.ts'
+import { writeInParts } from '../../../backend/database/write-in-parts.ts'
 import { runPlanning } from '../../../backend/reminders/planning/planning-run.ts'
 import { sendRound } from '../../../backend/reminders/sending/send-worker.ts'
+import { createId } from '../../../shared/contract/id.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { recordLog } from '../../fixtures/recorded-log.ts'
-import { startEngine } from '../../fixtures/reminders/engine.ts'
+import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
 import { byId, createSlowClock, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
 
 const MORNING = '2026-11-24T08:00:00.000Z'
+
+/** Inserts copies of an invoice whose friendly reminder is due, which is faster than one call of the API for each. */
+async function createOpenInvoices(
+  { createInvoice, testAccount }: Engine,
+  debtorId: string,
+  count: number,
+) {
+  if (count === 0) return
+  const { database } = testAccount.backend
+  const { id } = await createInvoice('2026-11-19', { debtor_id: debtorId })
+  const invoice = await database.read
+    .selectFrom('invoices')
+    .selectAll()
+    .where('id', '=', String(id))
+    .executeTakeFirstOrThrow()
+  const copies = Array.from({ length: count - 1 }, () => {
+    const copyId = createId('inv')
+    return { ...invoice, id: copyId, number: copyId }
+  })
+  await database.transaction((tx) =>
+    writeInParts(copies, (part) => tx.insertInto('invoices').values(part).execute()),
+  )
+}
 
 // Regression: a debtor whose planning met a short outage of the database was planned an hour later.
 t.test('planning that met an outage of the database is repeated a minute later', async (t) => {
@@ -127,4 +152,48 @@ t.test('a synchronized copy misses nothing of a long planning run', async (t) =>
   const all = byId(await copy.readAll())
   t.equal(all.length, 30)
   t.strictSame(byId(copy.objects), all)
+})
+
+// Regression: 25 debtors were planned in one transaction, however many invoices they had. With thousands of invoices,
+// payments of all accounts waited for seconds.
+t.test('a transaction plans at most 500 invoices, or one debtor', async (t) => {
+  const engine = await startEngine(t)
+  const { database } = engine.testAccount.backend
+  const counts = [100, 100, 100, 600, ...Array.from({ length: 9 }, () => 100), 0]
+  for (const [n, count] of counts.entries()) {
+    const debtorId = String((await engine.createDebtor()).id)
+    await createOpenInvoices(engine, debtorId, count)
+    // The debtors are planned in this order.
+    const plan_at = new Date(Date.parse(MORNING) - 60_000 + n).toISOString()
+    await database.transaction((tx) =>
+      tx.updateTable('debtors').set({ plan_at }).where('id', '=', debtorId).execute(),
+    )
+  }
+  const countDue = async () => {
+    const { due } = await database.read
+      .selectFrom('invoices')
+      .innerJoin('debtors', 'debtors.id', 'invoices.debtor_id')
+      .select(({ fn }) => fn.countAll<number | string>().as('due'))
+      .where('debtors.plan_at', '<=', MORNING)
+      .executeTakeFirstOrThrow()
+    return Number(due)
+  }
+  const planned: number[] = []
+  const counted: Database = {
+    ...databaseOf(database, engine.testAccount.accountId),
+    async transaction(work) {
+      const before = await countDue()
+      const result = await database.transaction(work)
+      planned.push(before - (await countDue()))
+      return result
+    },
+  }
+  const deps = { database: counted, clock: () => new Date(MORNING), log: SILENT }
+  matches(t, await runPlanning(deps), { debtors: 14, messages: 13 })
+  t.strictSame(
+    planned.filter((count) => count > 0),
+    [300, 600, 500, 400],
+  )
+  const all = await runPlanning({ ...deps, database }, { allDebtors: true })
+  t.equal(all.debtors, 13, 'all debtors that owe money are planned')
 })
