@@ -24,7 +24,8 @@ const RETRY_MS_MAX = 30 * 60_000
 /**
  * Returns false if nothing was recorded, because the worker no longer has the lease (another worker may have claimed
  * the message), or because a bounce arrived first. If a report of delivery arrived first, the message is marked as sent
- * even if the result of the hand-over is unknown. If the debtor was erased meanwhile, nothing personal is recorded.
+ * even if the hand-over has another result (see `isProvenByReport`). If the debtor was erased meanwhile, nothing
+ * personal is recorded.
  */
 export async function recordHandOverResult(
   tx: Transaction,
@@ -34,7 +35,19 @@ export async function recordHandOverResult(
 ): Promise<boolean> {
   const locked = await lockSendingMessage(tx, messageId, lease)
   if (locked === undefined) return false
-  const { message, reminder, isErased } = locked
+  const { message, reminder } = locked
+  if (isProvenByReport(message, result)) await markSent(tx, message, reminder, null, now)
+  else await applyResult(tx, locked, result, now)
+  await replanDebtor(tx, message.account_id, message.debtor_id, now)
+  return true
+}
+
+async function applyResult(
+  tx: Transaction,
+  { message, reminder, isErased }: SendingMessage,
+  result: HandOverResult,
+  now: Date,
+): Promise<void> {
   // The mail server's reply often contains the recipient's address.
   const detail = isErased || result.outcome === 'accepted' ? null : result.detail
   switch (result.outcome) {
@@ -50,15 +63,38 @@ export async function recordHandOverResult(
       await scheduleRetry(tx, message, reminder, detail, now)
       break
     case 'unknown':
-      if (message.delivered_at !== null) await markSent(tx, message, reminder, null, now)
-      else await handleUnknownOutcome(tx, message, reminder, detail, now)
+      await handleUnknownOutcome(tx, message, reminder, detail, now)
       break
   }
-  await replanDebtor(tx, message.account_id, message.debtor_id, now)
-  return true
 }
 
-async function lockSendingMessage(tx: Transaction, messageId: string, lease: string) {
+/**
+ * Whether a report shows that the message has arrived, so that it must not be sent again, although the mail server has
+ * not accepted this hand-over.
+ */
+function isProvenByReport(
+  { delivered_at, soft_bounces }: MessageRow,
+  result: HandOverResult,
+): boolean {
+  if (delivered_at === null || result.outcome === 'accepted') return false
+  if (result.outcome === 'unknown') return true
+  // A permanent rejection also prevents another attempt, and suppresses the address. After a soft bounce, the report
+  // may be about the attempt that bounced.
+  const isPermanent = result.outcome === 'refused' && result.type === 'hard'
+  return !isPermanent && soft_bounces === 0
+}
+
+interface SendingMessage {
+  readonly message: MessageRow
+  readonly reminder: ReminderRow
+  readonly isErased: boolean
+}
+
+async function lockSendingMessage(
+  tx: Transaction,
+  messageId: string,
+  lease: string,
+): Promise<SendingMessage | undefined> {
   const found = await tx
     .selectFrom('reminders')
     .select(['account_id', 'debtor_id'])
@@ -99,7 +135,8 @@ async function scheduleRetry(
   const ms = Math.min(RETRY_MS * 2 ** (reminder.attempts - 1), RETRY_MS_MAX)
   const at = new Date(now.getTime() + ms * (0.75 + Math.random() / 2)).toISOString()
   await setNextRun(tx, message.id, at)
-  await changeMessage(tx, message, { status: 'queued', scheduled_for: at }, detail, now)
+  const change = { status: 'queued', scheduled_for: at, delivered_at: null } as const
+  await changeMessage(tx, message, change, detail, now)
 }
 
 async function handleUnknownOutcome(

@@ -5,10 +5,11 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { archiveDebtor } from '../../../backend/debtors/chasing.ts'
 import { disputeInvoice } from '../../../backend/invoices/actions.ts'
 import { editInvoice } from '../../../backend/invoices/edit-invoice.ts'
+import type { HandOverResult } from '../../../backend/mail/mail.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { recordHandOverResult } from '../../../backend/reminders/sending/hand-over-result.ts'
 import { REMINDER_LEASES } from '../../../backend/reminders/sending/leases.ts'
-import { runSendCheck } from '../../../backend/reminders/sending/send-check.ts'
+import { type HandOver, runSendCheck } from '../../../backend/reminders/sending/send-check.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
@@ -291,6 +292,59 @@ t.test('a report proves that a message with an unknown outcome was sent', async 
     matches(t, data, [{ status: expected, sent_at: MORNING, delivery: { delivered_at } }])
   }
 })
+
+for (const result of [
+  { outcome: 'abandoned', detail: 'no connection' },
+  { outcome: 'refused', type: 'soft', code: '4.2.1', detail: 'Try again later' },
+] as const) {
+  t.test(
+    `a message that was delivered is not sent again if its retry is ${result.outcome}`,
+    async (t) => {
+      // Regression: a report of the first attempt that arrived during the second one was ignored unless the outcome of
+      // the second one was unknown too, and the message was sent again.
+      const engine = await startEngine(t)
+      await engine.createInvoice('2026-11-19')
+      await engine.plan(MORNING)
+      const { backend } = engine.testAccount
+      const record = (handOver: HandOver, result: HandOverResult) =>
+        backend.database.transaction((tx) =>
+          recordHandOverResult(tx, handOver, result, backend.now),
+        )
+      const unknown = { outcome: 'unknown', detail: 'the connection was lost' } as const
+      await record(await crashAfterSendCheck(engine), unknown)
+      backend.now = new Date('2026-11-24T08:02:00.000Z')
+      const second = await crashAfterSendCheck(engine)
+      const { messageId } = second
+      await engine.service.post(deliveryReport({ messageId, action: 'delivered', status: '2.1.5' }))
+      await record(second, result)
+      t.strictSame(await engine.messageLog(), ['friendly:delivered'])
+      await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
+      t.equal(engine.smtp.mails.length, 0, 'it is not sent again')
+    },
+  )
+}
+
+t.test(
+  'a report about an attempt that bounced does not prove that its retry was accepted',
+  async (t) => {
+    const engine = await startEngine(t)
+    await engine.createInvoice('2026-11-19')
+    await engine.planAndSendAt(MORNING)
+    const messageId = (await engine.messages())[0]?.id ?? ''
+    const finalRecipient = (await engine.messages())[0]?.recipient ?? ''
+    await engine.service.post(deliveryReport({ messageId, finalRecipient, status: '4.2.2' }))
+    const { backend } = engine.testAccount
+    backend.now = new Date('2026-11-24T08:30:00.000Z')
+    const retry = await crashAfterSendCheck(engine)
+    await engine.service.post(deliveryReport({ messageId, action: 'delivered', status: '2.1.5' }))
+    const result = { outcome: 'abandoned', detail: 'no connection' } as const
+    await backend.database.transaction((tx) => recordHandOverResult(tx, retry, result, backend.now))
+    matches(t, await engine.messages(), [{ status: 'queued', delivered_at: null }])
+    await engine.send('2026-11-24T10:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 2, 'it is sent again')
+    t.strictSame(await engine.messageLog(), ['friendly:sent'])
+  },
+)
 
 /** Records an unknown outcome just before the end of business hours, and postpones the retry to the next morning. */
 async function postponeRetryOfUnknownOutcome(engine: Engine): Promise<string> {
