@@ -71,15 +71,15 @@ export class ResponseWriter {
   }
 
   /**
-   * Writes a part of a response. Returns undefined if the part was flushed immediately; otherwise returns a
-   * promise that resolves when the part is flushed or the connection is closed.
+   * Writes a part of a response. Returns undefined if the part was flushed immediately, or if the connection is
+   * closed; otherwise returns a promise that resolves when the part is flushed or the connection is closed.
    */
   write(head: string, body: Buffer = NO_BODY): Promise<void> | undefined {
     const socket = this.#socket
     this.#isWriting = true
     writeMessage(socket, head, body)
     const buffered = socket.writableLength
-    if (buffered === 0) return undefined
+    if (buffered === 0 || socket.destroyed) return undefined
     // A callback for every write would cost time, and most writes are flushed immediately. If bytes are still buffered,
     // an empty write after them adds the callback.
     socket.write('', () => this.#onFlushed?.())
@@ -112,7 +112,12 @@ export class ResponseWriter {
     this.#bufferedAt ??= this.#partBufferedAt
     this.#bytes = bytes
     if (!onBytesChanged() && bytes > SMALL_BYTES_MAX) onMemoryUsedUp()
-    if (this.#socket.destroyed) return Promise.resolve()
+    if (this.#socket.destroyed) {
+      // Without this, the dropped bytes would be counted whenever the memory of the closed connection is updated.
+      this.#bytes = 0
+      onBytesChanged()
+      return Promise.resolve()
+    }
     return new Promise((resolve) => {
       this.#onFlushed = () => {
         this.#onFlushed = undefined

@@ -1,12 +1,19 @@
 /**
  * The memory that each client uses is counted. This includes clients behind a proxy, whose calls share its connections.
  */
+import { connect } from 'node:net'
 import t from 'tap'
+import { Budget } from '../../gateway/budget/budget.ts'
 import { Clients } from '../../gateway/budget/clients.ts'
 import { ConnectionMemory, Memory } from '../../gateway/budget/memory.ts'
 import { BodyReader, CALL_BODY_LIMITS } from '../../gateway/downstream/request-body.ts'
+import { createLogger } from '../../shared/process/log.ts'
+import { untilClosed } from '../fixtures/servers/until-closed.ts'
+import { until } from '../fixtures/service/until.ts'
+import { startListener } from './fixtures/listener.ts'
 
 const KIB = 1024
+const MIB = 1024 * KIB
 
 function start() {
   const clients = new Clients()
@@ -65,3 +72,33 @@ t.test('the memory of a chunk line that has not ended is counted', (t) => {
   t.equal(memory, 0)
   t.end()
 })
+
+// Regression: if other clients released memory meanwhile, the response was counted until the gateway ended.
+t.test(
+  'a response that was aborted because the memory is used up is no longer counted',
+  async (t) => {
+    const bytesMax = 256 * MIB
+    const limits = { connectionsMax: 10, connectionsPerClientMax: 10 }
+    const log = createLogger('test', 'silent')
+    const budget = new Budget({ ...limits, bytesMax, bytesPerClientMax: bytesMax }, log)
+    const others = budget.createConnectionMemory(budget.clientOf('192.0.2.1', { isLimited: false }))
+    t.ok(others.set(bytesMax / 4 - 32 * MIB, false, others.client))
+    let bytesWhenAborted = 0
+    const port = await startListener(t, {
+      budget,
+      // The kernel buffers less than this.
+      serve: () => ({ status: 200, headers: [], body: Buffer.alloc(40 * MIB) }),
+      onSettled() {
+        bytesWhenAborted = budget.bytesOf('unknown')
+        others.set(0, false, others.client)
+      },
+    })
+    const socket = connect(port, '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    socket.resume().write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await untilClosed(socket)
+    await until(() => budget.connections.size === 0, 'the connection is closed')
+    t.equal(bytesWhenAborted, bytesMax / 4 - 32 * MIB, 'the response was aborted')
+    t.equal(budget.bytesOf('unknown'), 0)
+  },
+)
