@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert'
 import { createId } from '../../shared/contract/id.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { type ApplyCredit, readApplyCredit } from '../accounts/apply-credit.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
@@ -87,7 +88,9 @@ export async function recordPayment(
   // The data of later steps is read in the same round trip: the endpoints for `recordEvent` and, for the target
   // `debtor`, the setting `apply_credit` for `allocateRest`. With other targets, a payment seldom has a rest.
   const [{ debtorId, shares: requested, unsent }, applyCredit] = await together([
-    readRequestedShares(tx, accountId, input, now),
+    readRequestedShares(tx, accountId, input, now).catch((error: unknown) =>
+      rejectRepetition(tx, accountId, input, error),
+    ),
     input.target.kind === 'debtor' && !input.keepsRestOnAccount
       ? readApplyCredit(tx, accountId)
       : undefined,
@@ -231,6 +234,24 @@ async function readRequestedShares(
   const [firstTarget] = targets
   assert(firstTarget !== undefined, 'targets that are not found are rejected')
   return { debtorId: firstTarget.invoice.debtor_id, shares: allocate(input, targets), unsent }
+}
+
+/**
+ * Throws `duplicate_external_id` if a payment already has the external id, and otherwise `error`. Without this, a
+ * repeated payment in full would be rejected because nothing is due anymore, and the client would not learn that the
+ * payment was recorded.
+ */
+async function rejectRepetition(
+  tx: Transaction,
+  accountId: string,
+  { externalId }: NewPayment,
+  error: unknown,
+): Promise<never> {
+  if (error instanceof Problem && error.status < 500) {
+    const payment = { account_id: accountId, external_id: externalId }
+    await rejectTakenExternalId(tx, 'payments', payment, error)
+  }
+  throw error
 }
 
 async function allocateRest(

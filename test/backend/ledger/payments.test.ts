@@ -186,6 +186,36 @@ t.test('a rejected payment changes nothing', async (t) => {
   t.equal((await testAccount.get(`/api/v1/invoices/${a.id}`)).text, before)
 })
 
+// Regression: such a payment got 422 `payment_exceeds_balance`, with the advice to send `allow_overpayment: true`.
+t.test('a repeated payment in full is recognized by its external id', async (t) => {
+  const testAccount = await openTestAccount(t)
+  const invoice = await testAccount.createInvoice({ amount: 500 })
+  const { id: invoice_id, debtor_id } = invoice
+  const rest = { amount: 500, currency: 'EUR' }
+  const first = await testAccount.create(PAYMENTS, { ...rest, invoice_id, external_id: 'x' })
+  for (const target of [
+    { invoice_id },
+    { allocations: [{ invoice_id, amount: 500 }] },
+    { invoice_id, allow_overpayment: true },
+    { debtor_id },
+  ]) {
+    const body = { ...rest, ...target, external_id: 'x' }
+    matches(t, await testAccount.post(PAYMENTS, body), {
+      status: 409,
+      json: { code: 'duplicate_external_id', existing_id: first.id },
+    })
+  }
+  for (const external_id of ['y', null]) {
+    const body = { ...rest, invoice_id, external_id }
+    matches(t, await testAccount.post(PAYMENTS, body), {
+      status: 422,
+      json: { code: 'payment_exceeds_balance' },
+    })
+  }
+  const { amount_paid, revision } = await testAccount.read(`/api/v1/invoices/${invoice_id}`)
+  t.strictSame({ amount_paid, revision }, { amount_paid: 500, revision: 2 })
+})
+
 t.test('allocations that exceed the payment, or repeat an invoice, are rejected', async (t) => {
   const testAccount = await openTestAccount(t)
   const { id: invoice_id } = await testAccount.createInvoice()
