@@ -47,6 +47,7 @@ export function toUpstream(
   }
   const isReadOnly = head.method === 'GET' || head.method === 'HEAD'
   return {
+    accountId: key.accountId,
     method: head.method,
     target: head.path + head.query,
     headers,

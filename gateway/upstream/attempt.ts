@@ -23,6 +23,8 @@ const STREAM_BYTES_MAX = 1024 * 1024
 const INFORMATIONAL_MAX = 8
 
 export interface UpstreamRequest extends BackendRequest {
+  /** The account of the key. All keys of an account together may use only a part of the streams. */
+  readonly accountId: string
   /** Whether the request takes effect once even if the backend receives it twice. */
   readonly idempotent: boolean
 }
@@ -53,7 +55,10 @@ export class AttemptFailed extends Error {
   }
 }
 
-/** `streams`: too many responses were being streamed, so the gateway dropped the response that had begun. */
+/**
+ * `streams`: too many responses were being streamed, in total or to the account, so the gateway dropped the response
+ * that had begun.
+ */
 type Limit = 'deadline' | 'streams'
 
 class LimitExceeded extends Error {
@@ -73,7 +78,7 @@ export interface AttemptLimits {
   readonly timeoutMs: number
   /**
    * The maximum number of responses that are streamed at the same time: slow clients can occupy only this many
-   * connections.
+   * connections. One account may use about half of the streams that other accounts leave free.
    */
   readonly streamsMax: number
 }
@@ -93,27 +98,35 @@ export function createAttempt(limits: AttemptLimits): Attempt {
   return (backend, request, abort, waitUntil) => {
     return new Promise((resolve, reject) => {
       if (abort.reason) return reject(new AttemptFailed('nothing_sent', abort.reason))
+      const { accountId } = request
       const isGet = request.method === 'GET'
       const exchange = new Exchange({
-        ...{ backend, isGet, timeoutMs, waitUntil, streams, abort, resolve, reject },
+        ...{ backend, accountId, isGet, timeoutMs, waitUntil, streams, abort, resolve, reject },
       })
       backend.pools.calls.send(request, exchange)
     })
   }
 }
 
+/**
+ * An account gets another stream only while it uses fewer streams than are free. An account that receives its responses
+ * slowly therefore leaves streams to others: alone, it gets about half of all streams.
+ */
 class ResponseStreams {
-  readonly #max: number
-  #open = 0
+  #free: number
+  /** An account that uses no stream has no entry. */
+  readonly #usedBy = new Map<string, number>()
 
   constructor(max: number) {
-    this.#max = max
+    this.#free = max
   }
 
-  /** Creates a stream that begins with the buffered parts; returns undefined if too many streams are open. */
-  create(exchange: Exchange, buffered: readonly Buffer[]): Readable | undefined {
-    if (this.#open >= this.#max) return undefined
-    this.#open++
+  /** Creates a stream that begins with the buffered parts; returns undefined if the account may use no further one. */
+  create(exchange: Exchange, accountId: string, buffered: readonly Buffer[]): Readable | undefined {
+    const used = this.#usedBy.get(accountId) ?? 0
+    if (used >= this.#free) return undefined
+    this.#free--
+    this.#usedBy.set(accountId, used + 1)
     const stream = new Readable({
       highWaterMark: STREAM_BYTES_MAX,
       read: () => exchange.resume(),
@@ -123,17 +136,25 @@ class ResponseStreams {
         done(error)
       },
     })
-    stream.once('close', () => this.#open--)
+    stream.once('close', () => this.#release(accountId))
     // The response may break off before anything reads the stream. Without a listener, the error would end the process.
     // A later reader gets the error nevertheless.
     stream.on('error', () => {})
     for (const part of buffered) stream.push(part)
     return stream
   }
+
+  #release(accountId: string): void {
+    const used = (this.#usedBy.get(accountId) ?? 0) - 1
+    this.#free++
+    if (used > 0) this.#usedBy.set(accountId, used)
+    else this.#usedBy.delete(accountId)
+  }
 }
 
 interface ExchangeOptions {
   readonly backend: Backend
+  readonly accountId: string
   /** A GET has no effect, and its response may be large. */
   readonly isGet: boolean
   readonly timeoutMs: number
@@ -244,8 +265,8 @@ class Exchange implements ResponseHandler, Abortable {
       this.abort(new Error('a 401 with a large body'))
       return
     }
-    const { streams, isGet } = this.#options
-    this.#stream = streams.create(this, this.#body.take())
+    const { streams, accountId, isGet } = this.#options
+    this.#stream = streams.create(this, accountId, this.#body.take())
     if (this.#stream === undefined) {
       // Neither a GET nor a write that the backend has rejected has an effect. With `nothing_sent`, the client gets the
       // error that says that nothing was done.

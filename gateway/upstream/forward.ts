@@ -41,9 +41,9 @@ export interface Forwarder {
   release(): void
   /**
    * Rejects with `Problem`, also if the call is aborted: 503 if nothing was sent; 504 if the deadline passed; 502 if
-   * the response was lost or is malformed. While `streamsMax` other responses are being streamed, a response that is
-   * too large to be buffered is dropped: then 503 if the request had no effect (it was a GET, or the backend rejected
-   * it), otherwise 502. Records the backend and the duration of the attempts in `record`.
+   * the response was lost or is malformed. If too many other responses are being streamed (see `streamsMax`), a
+   * response that is too large to be buffered is dropped: then 503 if the request had no effect (it was a GET, or the
+   * backend rejected it), otherwise 502. Records the backend and the duration of the attempts in `record`.
    */
   forward(
     request: UpstreamRequest,

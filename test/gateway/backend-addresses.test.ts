@@ -15,6 +15,7 @@ import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
 const log = createLogger('test', 'silent')
 const REQUEST = {
+  accountId: 'acct_00000000000000000000000000',
   method: 'POST',
   target: '/api/v1/debtors',
   headers: [],

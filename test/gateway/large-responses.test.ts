@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
+import { request } from 'undici'
 import { Abort } from '../../gateway/call/abort.ts'
 import { watchBackendAddresses } from '../../gateway/upstream/addresses.ts'
 import type { UpstreamRequest, UpstreamResponse } from '../../gateway/upstream/attempt.ts'
@@ -10,37 +11,39 @@ import { BackendSet } from '../../gateway/upstream/backend-set.ts'
 import { createForwarder } from '../../gateway/upstream/forward.ts'
 import { createLogger } from '../../shared/process/log.ts'
 import { matches, rejectsWith } from '../fixtures/matches.ts'
-import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { GATEWAY_SECRET, startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
 const TIMEOUT_MS = 500
 const MIB = 1024 * 1024
 
-/** Starts two backends, of which one is used by default, and a forwarder that streams one response at a time. */
-async function start(t: Test, { usesBoth = false } = {}) {
+/** Starts two backends, of which one is used by default, and a forwarder that streams one response by default. */
+async function start(t: Test, { usesBoth = false, streamsMax = 1 } = {}) {
   const backend = await startRawBackend(t)
   const peer = await startRawBackend(t)
   const log = createLogger('gateway', 'silent')
   const urls = usesBoth ? [backend.url, peer.url] : [backend.url]
   const addresses = watchBackendAddresses({ urls, log })
-  const limits = { timeoutMs: TIMEOUT_MS, waitMs: 250, connections: 2, streamsMax: 1 }
+  const limits = { timeoutMs: TIMEOUT_MS, waitMs: 250, connections: 2 * streamsMax, streamsMax }
   const backends = new BackendSet({ addresses, gatewaySecrets: [GATEWAY_SECRET], log, ...limits })
   t.teardown(async () => {
     addresses.close()
     backends.close()
   })
   const forwarder = createForwarder({ backends, log, ...limits })
-  const forward = (method = 'GET') =>
-    forwarder.forward(request(method), new Abort(), {
+  const forward = (method = 'GET', accountId = 'acct_a') =>
+    forwarder.forward(requestOf(method, accountId), new Abort(), {
       backend: undefined,
       upstreamMs: 0,
     })
   return { backend, peer, backends, forward }
 }
 
-function request(method: string): UpstreamRequest {
+function requestOf(method: string, accountId: string): UpstreamRequest {
   return {
+    accountId,
     method,
     target: '/api/v1/debtors',
     headers: [],
@@ -158,4 +161,73 @@ t.test('a backend is not ejected because the gateway drops its responses', async
   t.ok(delivered >= 10 && dropped >= 10, `delivered: ${delivered}, dropped: ${dropped}`)
   t.strictSame([...backends.ejections], [])
   first.destroy()
+})
+
+// Regression: one account that received its responses slowly could use all streams. No other account got a large
+// response then.
+t.test('an account may use half of the streams that other accounts do not use', async (t) => {
+  const { backend, forward } = await start(t, { streamsMax: 8 })
+  backend.setBehavior((socket) => socket.write(large(MIB / 2, MIB)))
+  const streams: Readable[] = []
+  const stream = async (accountId: string) => {
+    streams.push(streamOf(await forward('GET', accountId)))
+  }
+  const isRejected = (accountId: string) =>
+    rejectsWith(t, forward('GET', accountId), { code: 'service_unavailable' })
+  for (const accountId of ['a', 'a', 'a', 'a']) await stream(accountId)
+  await isRejected('a')
+  for (const accountId of ['b', 'b', 'c', 'd']) await stream(accountId)
+  await isRejected('e')
+  for (const each of streams) each.destroy()
+})
+
+t.test('an account can use a stream again as soon as it is closed', async (t) => {
+  const { backend, forward } = await start(t, { streamsMax: 2 })
+  let connection: Socket | undefined
+  const reasons: Record<string, (stream: Readable) => unknown> = {
+    'the client has received the response': (stream) => {
+      connection?.write('x'.repeat(MIB / 2))
+      stream.resume()
+    },
+    'the client has closed its connection': (stream) => stream.destroy(),
+    'the backend has broken off the response': () => connection?.resetAndDestroy(),
+  }
+  for (const [reason, close] of Object.entries(reasons)) {
+    backend.setBehavior((socket) => {
+      connection = socket
+      socket.write(large(MIB / 2, MIB))
+    })
+    const stream = streamOf(await forward())
+    const closed = new Promise((resolve) => stream.on('close', resolve))
+    close(stream)
+    await closed
+    t.pass(reason)
+  }
+  const stream = streamOf(await forward())
+  await rejectsWith(t, forward(), { code: 'service_unavailable' })
+  stream.destroy()
+})
+
+t.test('the keys of one account share its streams', async (t) => {
+  const backend = await startCapturingBackend(t)
+  const settings = { BACKEND_CONNECTIONS: '4', LOG_LEVEL: 'fatal' }
+  const gateway = await startGateway(t, backend.url, settings)
+  const [key, otherKey] = [backend.issue(), backend.issue()]
+  const keyOfOtherAccount = backend.issue(undefined, undefined, 'acct_00000000000000000000000001')
+  backend.respondWith((_, res) => {
+    // The response never ends, so its stream stays open.
+    res.writeHead(200, { 'content-length': MIB })
+    res.write(Buffer.alloc(MIB / 2, 'x'))
+  })
+  const get = async (secret: string) => {
+    const headers = { authorization: `Bearer ${secret}` }
+    const { statusCode, body } = await request(`${gateway.url}/api/v1/debtors`, { headers })
+    // Without a listener, the error of the aborted body would end the process.
+    body.on('error', () => {})
+    t.teardown(() => body.destroy())
+    return statusCode
+  }
+  t.equal(await get(key), 200)
+  t.equal(await get(otherKey), 503)
+  t.equal(await get(keyOfOtherAccount), 200)
 })

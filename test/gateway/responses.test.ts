@@ -135,6 +135,7 @@ function expected(plan: Plan, call: number): string {
 
 async function forwardOne({ method }: Plan, call: number): Promise<string> {
   const request = {
+    accountId: 'acct_00000000000000000000000000',
     method,
     target: `/api/v1/debtors?n=${call}`,
     headers: [],
