@@ -14,6 +14,7 @@ import type {
 } from '../database/tables.ts'
 import { DELIVERIES_DUE } from '../events/events.ts'
 import type { ScannedPage } from '../lists/scan.ts'
+import { ATTEMPTS_MAX } from './retry-schedule.ts'
 
 export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed'] as const
 
@@ -159,8 +160,8 @@ export interface Redelivered {
 }
 
 /**
- * Redelivers the failed deliveries that were created for the endpoint at or after `since`, the newest first, until
- * `isTimeOver` returns true. Throws `Problem` `webhook_endpoint_disabled`.
+ * Redelivers the failed deliveries that were created for the endpoint at or after `since`, except those of test events,
+ * the newest first, until `isTimeOver` returns true. Throws `Problem` `webhook_endpoint_disabled`.
  */
 export async function redeliverFailed(
   database: Database,
@@ -178,6 +179,7 @@ export async function redeliverFailed(
       .select('id')
       .where('endpoint_id', '=', id)
       .where(HAS_FAILED)
+      .where((eb) => eb.not(IS_OF_TEST_EVENT))
       .where('created_at', '>=', since.toISOString())
       // Without this condition, a delivery that fails again meanwhile would be redelivered again.
       .where('updated_at', '<', actionContext.now.toISOString())
@@ -202,13 +204,23 @@ export async function redeliverFailed(
   return { count, hasMore }
 }
 
-/** Makes the deliveries due now, except deliveries that are being sent. Returns how many it made due. */
+/** Whether the delivery is one of a test event, whose subject is the endpoint itself. */
+const IS_OF_TEST_EVENT = sql<SqlBool>`exists (
+  select 1 from webhook_events
+  where webhook_events.id = webhook_deliveries.event_id
+    and webhook_events.subject_id = webhook_deliveries.endpoint_id
+)`
+
+/**
+ * Makes the deliveries due now, except deliveries that are being sent. Returns how many it made due. A test event has
+ * only one attempt left, because it is not retried.
+ */
 async function makeDue(tx: Transaction, ids: readonly string[], now: Date): Promise<number> {
   const result = await tx
     .updateTable('webhook_deliveries')
     .set({
       status: 'pending',
-      step: 0,
+      step: sql<number>`case when ${IS_OF_TEST_EVENT} then ${sql.lit(ATTEMPTS_MAX - 1)} else 0 end`,
       run_at: now.toISOString(),
       updated_at: now.toISOString(),
     })

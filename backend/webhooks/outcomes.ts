@@ -48,7 +48,7 @@ export async function recordOutcomes(
     const claimed = await findClaimed(tx, outcome)
     if (claimed === undefined) continue
     const before = endpoints.get(id) ?? (await readEndpoint(tx, id, outcomes))
-    const change = changeOfHealth(before, outcome)
+    const change = changeOfHealth(before, outcome, claimed)
     const endpoint = { ...before, ...change }
     const mayRetry = endpoint.status !== 'disabled'
     const row = await recordDelivery(tx, outcome, claimed, mayRetry, random())
@@ -94,14 +94,16 @@ async function readEndpoint(
   return query.forNoKeyUpdate().executeTakeFirstOrThrow()
 }
 
-type Claimed = Pick<WebhookDeliveryRow, 'attempts' | 'step'> & Pick<WebhookEventRow, 'body'>
+type Claimed = Pick<WebhookDeliveryRow, 'attempts' | 'step'> &
+  Pick<WebhookEventRow, 'body' | 'subject_id'>
 
 /** Returns undefined if the worker no longer has the lease. */
 function findClaimed(tx: Transaction, { delivery }: Outcome): Promise<Claimed | undefined> {
   return tx
     .selectFrom('webhook_deliveries')
     .innerJoin('webhook_events', 'webhook_events.id', 'webhook_deliveries.event_id')
-    .select(['webhook_deliveries.attempts', 'webhook_deliveries.step', 'webhook_events.body'])
+    .select(['webhook_deliveries.attempts', 'webhook_deliveries.step'])
+    .select(['webhook_events.body', 'webhook_events.subject_id'])
     .where('webhook_deliveries.id', '=', delivery.id)
     .where('webhook_deliveries.lease', '=', delivery.lease)
     .executeTakeFirst()
@@ -140,10 +142,15 @@ type Health = Partial<
   >
 >
 
-/** Returns undefined if nothing changes. An attempt at a previous URL of the endpoint changes nothing. */
+/**
+ * Returns undefined if nothing changes. An attempt at a previous URL of the endpoint changes nothing. Nor does a failure
+ * while the endpoint is paused, because its server may be down for work. A failed test event can delay other events, but
+ * only counts as a failure after 410: the server may not be ready yet.
+ */
 function changeOfHealth(
   endpoint: WebhookEndpointRow,
   { delivery, result, startedAt, endedAt }: Outcome,
+  event: Pick<WebhookEventRow, 'subject_id'>,
 ): Health | undefined {
   if (delivery.url !== endpoint.url) return undefined
   if (result.succeeded) {
@@ -154,23 +161,25 @@ function changeOfHealth(
     if (endpoint.failing_since === null && endpoint.hold_until === hold) return undefined
     return { failing_since: null, hold_until: hold }
   }
+  if (endpoint.status !== 'enabled') return undefined
+  const hold = laterOf(holdUntil(result, endedAt)?.toISOString() ?? null, endpoint.hold_until)
+  const isGone = result.statusCode === 410
+  if (event.subject_id === endpoint.id && !isGone) {
+    return hold === endpoint.hold_until ? undefined : { hold_until: hold }
+  }
   const failingSince = endpoint.failing_since ?? startedAt.toISOString()
-  if (endpoint.status !== 'disabled') {
-    const failingMs = endedAt.getTime() - Date.parse(failingSince)
-    const reason =
-      result.statusCode === 410 ? 'gone' : failingMs >= FAILING_MS_MAX ? 'failing' : undefined
-    if (reason !== undefined) {
-      const now = endedAt.toISOString()
-      return {
-        status: 'disabled',
-        status_since: now,
-        disabled_reason: reason,
-        failing_since: failingSince,
-        updated_at: now,
-      }
+  const failingMs = endedAt.getTime() - Date.parse(failingSince)
+  const reason = isGone ? 'gone' : failingMs >= FAILING_MS_MAX ? 'failing' : undefined
+  if (reason !== undefined) {
+    const now = endedAt.toISOString()
+    return {
+      status: 'disabled',
+      status_since: now,
+      disabled_reason: reason,
+      failing_since: failingSince,
+      updated_at: now,
     }
   }
-  const hold = laterOf(holdUntil(result, endedAt)?.toISOString() ?? null, endpoint.hold_until)
   if (endpoint.failing_since !== null && hold === endpoint.hold_until) return undefined
   return { failing_since: failingSince, hold_until: hold }
 }
