@@ -12,6 +12,7 @@ import { isIP } from 'node:net'
 export type PrivateTargetPolicy = 'refuse' | 'allow'
 
 const LENGTH_MAX = 2048
+const TOO_LONG = `must have at most ${LENGTH_MAX} characters`
 
 /** Lower ports, except 443, belong to services that are not webhook receivers. */
 const PORT_MIN = 1024
@@ -28,7 +29,7 @@ export function parseTargetUrl(
 }
 
 function errorIn(text: string, privateTargetPolicy: PrivateTargetPolicy): string | undefined {
-  if (text.length > LENGTH_MAX) return `must have at most ${LENGTH_MAX} characters`
+  if (text.length > LENGTH_MAX) return TOO_LONG
   // The parser would remove or repair these characters without notice.
   if (/[\s\p{Cc}\\]/u.test(text)) return 'must not contain spaces, control characters or \\'
   const url = URL.parse(text)
@@ -36,6 +37,8 @@ function errorIn(text: string, privateTargetPolicy: PrivateTargetPolicy): string
   if (url === null || !/^https?:\/\/[^/]/i.test(text)) {
     return 'must be a complete URL such as https://example.com/webhooks'
   }
+  // In canonical form, in which the URL is stored, it can be longer, e.g. because each `é` becomes `%C3%A9`.
+  if (url.href.length > LENGTH_MAX) return TOO_LONG
   // The parser removes an empty user name, as in `https://@example.com`.
   if (url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?#]*@/.test(text)) {
     return 'must not contain a user name or password'

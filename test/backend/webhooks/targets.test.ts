@@ -205,6 +205,8 @@ t.test('a URL is checked when it is saved, and the error says what is wrong', as
     ['https://example.com/\r\nHost: a', /spaces/],
     ['https:\\\\example.com\\', /spaces/],
     [`https://example.com/${'a'.repeat(2048)}`, /at most/],
+    // Regression: this URL was accepted, but its stored form was too long, so the endpoint could not be edited.
+    [`https://example.com/${'é'.repeat(400)}`, /at most/],
   ]
   for (const [text, fault] of invalid)
     matches(t, parseTargetUrl(text, 'refuse'), { error: fault }, text)
