@@ -1,4 +1,4 @@
-/** Combines the texts of a form with those that were stored since the form was opened, e.g. by another person. */
+/** Combines the values of a form with those that were stored since the form was opened, e.g. by another person. */
 import { enteredValuesProblem, type FieldError } from '../../validation/field-errors.ts'
 import { truncate } from '../../validation/truncate.ts'
 import { type Fields, INITIAL_VALUES } from '../shell/fields.ts'
@@ -39,6 +39,26 @@ export function combineTexts<Name extends string>(
   return recordOf(names, (name) =>
     kept.includes(name) ? stored[name] : fields.textEvenIfUnchanged(name),
   )
+}
+
+/**
+ * Returns the list to store. A request without the field `INITIAL_VALUES`, such as a JSON request, replaces the stored
+ * list. Otherwise, the values that the form adds to its initial list, or removes from it, are added to the stored list
+ * or removed from it. There are no conflicts.
+ */
+export function combineList(
+  fields: Fields,
+  name: string,
+  stored: readonly string[],
+): readonly string[] {
+  if (!fields.has(INITIAL_VALUES)) return fields.list(name)
+  // `fields.has` returns false for a list that was sent, but that is still the initial list.
+  if (!fields.has(name)) return stored
+  const sent = fields.list(name)
+  const initial = fields.initialList(name)
+  const removed = initial.filter((value) => !sent.includes(value))
+  const added = sent.filter((value) => !initial.includes(value) && !stored.includes(value))
+  return [...stored.filter((value) => !removed.includes(value)), ...added]
 }
 
 function conflictAt(name: string, stored: string): FieldError {

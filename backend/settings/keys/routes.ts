@@ -1,5 +1,5 @@
-import { setScopeAllowance } from '../../accounts/accounts.ts'
-import { parseScopes, SCOPES } from '../../accounts/scopes.ts'
+import { lockAccount, setScopeAllowance } from '../../accounts/accounts.ts'
+import { parseScopes, SCOPES, type Scope } from '../../accounts/scopes.ts'
 import { issueApiKey, listApiKeys, revokeApiKey } from '../../api-keys/api-keys.ts'
 import {
   countEnded,
@@ -14,7 +14,10 @@ import { readOperations } from '../../usage/key-operations.ts'
 import { readUsage } from '../../usage/usage.ts'
 import { findWindow } from '../../usage/usage-reports.ts'
 import { createToken } from '../../users/tokens.ts'
+import { combineList } from '../forms/concurrent-edit.ts'
 import { rejectField } from '../shell/faults.ts'
+import type { Fields } from '../shell/fields.ts'
+import { renderKeptFields } from '../shell/kept-form.ts'
 import { choiceOf, type ListQuery, listOf, pageOf, parseListQuery } from '../shell/list-query.ts'
 import {
   EDIT_METHODS,
@@ -225,26 +228,39 @@ async function changeAllowance(
   if (fields.isJson && !fields.has('scopes')) {
     rejectField('scopes', 'scopes is required. Send an empty list to allow no scope.', 'required')
   }
-  const scopes = parseScopes(fields.list('scopes'))
   if (!request.wantsJson && fields.text('confirmed') === '') {
     const rows = await listApiKeys(database.read, session.account.id)
-    const losses = listScopeLosses(rows, session.account.scopeAllowance, scopes, request.now)
+    const { scopeAllowance } = session.account
+    const scopes = newScopesOf(fields, scopeAllowance)
+    const losses = listScopeLosses(rows, scopeAllowance, scopes, request.now)
     if (losses.length > 0) {
+      // The confirmation also repeats the initial values: the allowance may change before it is sent.
+      const keptFields = renderKeptFields(fields.entries().filter(([name]) => name !== 'confirmed'))
       return {
         page: (frame: Frame) =>
-          renderScopeLosses(frame, { session, scopes, losses, now: request.now }),
+          renderScopeLosses(frame, { session, keptFields, losses, now: request.now }),
       }
     }
   }
-  // Allowing all current scopes is stored as no restriction, so that future scopes are allowed too.
-  const allowance = scopes.length === SCOPES.length ? null : scopes
-  const account = await request.performAction('scopes_changed', (tx) =>
-    setScopeAllowance(tx, session.account.id, allowance, actionContext),
-  )
+  const account = await request.performAction('scopes_changed', async (tx) => {
+    const { scope_allowance } = await lockAccount(tx, session.account.id)
+    const scopes = newScopesOf(fields, scope_allowance)
+    // Allowing all current scopes is stored as no restriction, so that future scopes are allowed too.
+    const allowance = scopes.length === SCOPES.length ? null : scopes
+    return setScopeAllowance(tx, session.account.id, allowance, actionContext)
+  })
   return {
     json: { scopes: allowedScopes(account.scope_allowance) },
     location: '/settings/api-keys',
   }
+}
+
+/**
+ * Without `combineList`, a form that was opened before another person removed a scope would allow this scope again.
+ * Throws `Problem` `validation_failed`.
+ */
+function newScopesOf(fields: Fields, allowance: string | null): Scope[] {
+  return parseScopes(combineList(fields, 'scopes', allowedScopes(allowance)))
 }
 
 export const scopeAllowancePages: readonly SessionPage[] = [
@@ -264,7 +280,7 @@ export const scopeAllowancePages: readonly SessionPage[] = [
     method: EDIT_METHODS,
     path: '/settings/scope-allowance',
     adminsOnlyMessage: 'Only an Admin can change the account-wide permissions of API keys.',
-    expected: { texts: ['confirmed'], lists: ['scopes'] },
+    expected: { texts: ['confirmed'], lists: ['scopes'], ignoresUnchangedFields: true },
     handle: changeAllowance,
   },
 ]

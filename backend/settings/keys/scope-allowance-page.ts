@@ -8,7 +8,7 @@ import type { ApiKeyRow } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
-import { renderCommonHiddenFields, renderPage } from '../shell/layout.ts'
+import { renderCommonHiddenFields, renderInitialValues, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural, SCOPE_GROUPS, SCOPE_WORDS, timeAgoExact } from '../shell/words.ts'
 
@@ -27,7 +27,7 @@ export function renderScopeAllowance(frame: Frame, view: ScopeAllowanceView): Ht
 <p class="lead">If you remove a permission here, every key of the account loses it from the next call on. If you
 allow the permission again, the keys that were issued with it can use it again.</p>
 <form method="post" action="/settings/scope-allowance" class="stack">
-${renderCommonHiddenFields(frame)}
+${renderCommonHiddenFields(frame)}${renderInitialValues({ scopes: view.scopes })}
 <fieldset class="card"${attribute('disabled', !isAdmin)}>
 <legend class="title">Keys may</legend>
 <div class="groups">${SCOPE_GROUPS.map(
@@ -80,15 +80,15 @@ export function listScopeLosses(
 
 interface ScopeLossesView {
   readonly session: Session
-  /** The scopes that the account will allow. */
-  readonly scopes: readonly Scope[]
+  /** The hidden fields with the values of the form that is to be confirmed. */
+  readonly keptFields: Html
   readonly losses: readonly ScopeLoss[]
   readonly now: Date
 }
 
 export function renderScopeLosses(
   frame: Frame,
-  { session, scopes, losses, now }: ScopeLossesView,
+  { session, keptFields, losses, now }: ScopeLossesView,
 ): Html {
   const times = { now, timezone: session.account.timezone }
   const keys = losses.map(
@@ -109,6 +109,6 @@ ${lost.map((scope) => SCOPE_WORDS[scope].toLowerCase()).join(', ')}. Last used: 
     action: '/settings/scope-allowance',
     button: 'Remove permissions',
     isDangerous: true,
-    fields: html`<input type="hidden" name="confirmed" value="yes">${scopes.map((scope) => html`<input type="hidden" name="scopes" value="${scope}">`)}`,
+    fields: html`<input type="hidden" name="confirmed" value="yes">${keptFields}`,
   })
 }

@@ -123,13 +123,15 @@ interface CustomerScheduleView {
   readonly row: DebtorRow
   /** The stored values. If the form is shown again because of a problem, the entered values replace them. */
   readonly values: ScheduleValues
+  /** The stored values when the form is rendered, see `INITIAL_VALUES`. The form shows only the days of the stages. */
+  readonly stored: ScheduleValues
   /** Whether the customer has its own schedule rather than the account's. */
   readonly isOwn: boolean
 }
 
 export function renderCustomerSchedule(
   frame: Frame,
-  { session, row, values, isOwn }: CustomerScheduleView,
+  { session, row, values, stored, isOwn }: CustomerScheduleView,
   problem?: Problem,
 ): Html {
   const path = `/settings/customers/${row.id}`
@@ -139,7 +141,7 @@ export function renderCustomerSchedule(
 <p class="lead">${isOwn ? 'This customer has its own schedule.' : `This customer follows the account’s schedule${problem === undefined ? ', which is shown here' : ''}.`}
 <a href="/settings/schedule">The account’s schedule</a></p>
 ${renderFaultSummary(problem)}
-<form method="post" action="${path}/schedule" class="stack" data-once novalidate>${renderCommonHiddenFields(frame)}
+<form method="post" action="${path}/schedule" class="stack" data-once novalidate>${renderCommonHiddenFields(frame)}${renderInitialValues({ ...stored.days })}
 ${renderLadder(values, isAdmin, problem)}
 ${
   isAdmin &&

@@ -3,6 +3,7 @@ import { getAccount } from '../../accounts/accounts.ts'
 import { setApplyCredit } from '../../accounts/apply-credit.ts'
 import { setReplyAddress } from '../../accounts/reply-address.ts'
 import type { Reader } from '../../database/database.ts'
+import { getLockedDebtor } from '../../debtors/change.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import {
@@ -111,6 +112,7 @@ export const schedulePages: readonly SessionPage[] = [
           renderCustomerSchedule(frame, {
             row,
             values,
+            stored: values,
             isOwn: ladder !== undefined,
             session: request.session,
           }),
@@ -123,10 +125,11 @@ export const schedulePages: readonly SessionPage[] = [
     method: EDIT_METHODS,
     path: CUSTOMER_PATH,
     adminsOnlyMessage: ADMINS_ONLY,
-    expected: { numbers: LADDER_FIELDS, texts: ['own'] },
+    expected: { numbers: LADDER_FIELDS, texts: ['own'], ignoresUnchangedFields: true },
     async handle(request, { database }) {
       const { session, fields, actionContext, id } = request
       await request.performAction('customer_schedule', async (tx) => {
+        await getLockedDebtor(tx, session.account.id, id)
         const { ladder, settings } = await readCustomerSchedule(request, tx)
         const isOwn = fields.text('own') !== 'no'
         const ownLadder = isOwn ? ladderOf(fields, ladder ?? settings.ladder) : null
@@ -141,8 +144,9 @@ export const schedulePages: readonly SessionPage[] = [
     async rerender(request, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
       const { row, ladder, settings } = await readCustomerSchedule(request, database.read)
-      const values = sentValues(request.fields, customerValuesOf(ladder, settings))
-      const view = { row, values, isOwn: ladder !== undefined, session: request.session }
+      const stored = customerValuesOf(ladder, settings)
+      const values = sentValues(request.fields, stored)
+      const view = { row, values, stored, isOwn: ladder !== undefined, session: request.session }
       const labeled = withFieldLabels(problem, SCHEDULE_WORDS)
       return (frame) => renderCustomerSchedule(frame, view, labeled)
     },

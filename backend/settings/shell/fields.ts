@@ -120,6 +120,11 @@ export class Fields {
     return withLineFeeds([this.#initial.get(name) ?? ''].flat()[0] ?? '')
   }
 
+  /** Returns the list that the form showed at first; an empty list if `INITIAL_VALUES` does not contain it. */
+  initialList(name: string): readonly string[] {
+    return [this.#initial.get(name) ?? []].flat().map(withLineFeeds)
+  }
+
   /** Returns the text, even if it counts as not sent because it is the initial text. */
   textEvenIfUnchanged(name: string): string {
     return this.#sent.get(name)?.[0] ?? this.initialText(name)

@@ -1,6 +1,12 @@
 // Two people change the same record: each has opened the form before the other saved it.
 import t, { type Test } from 'tap'
-import { startMoneySettings, submit, unescaped } from '../../fixtures/accounts/money-settings.ts'
+import { SCOPES, type Scope } from '../../../backend/accounts/scopes.ts'
+import {
+  formOf,
+  startMoneySettings,
+  submit,
+  unescaped,
+} from '../../fixtures/accounts/money-settings.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 
@@ -83,6 +89,13 @@ t.test('saving a form does not revert what another person has changed meanwhile'
       { ladder: { firm: 40, final: 90 }, holidays: ['2026-12-25', '2026-12-26'] },
     ],
     [
+      `${customer}/schedule`,
+      `${customer}/schedule`,
+      { 'ladder/final': '95', own: 'yes' },
+      { 'ladder/firm': '41', own: 'yes' },
+      { own: true, ladder: { firm: 41, final: 95 } },
+    ],
+    [
       `${key}/edit`,
       key,
       { allowed_addresses: '192.0.2.1\r\n192.0.2.2' },
@@ -119,6 +132,38 @@ t.test(
     matches(t, await readJson(path), { name: 'Globex', phone: '+31205550142' })
   },
 )
+
+t.test('two people can change different account-wide permissions at the same time', async (t) => {
+  // Regression: the later form silently allowed the permission again that the earlier form had removed.
+  const settings = await startWithForms(t)
+  const { ada, openForm, readJson } = settings
+  const path = '/settings/scope-allowance'
+  const open = () => openForm(path, path)
+  const allBut = (...removed: Scope[]) => SCOPES.filter((scope) => !removed.includes(scope))
+  const [one, other, last] = [await open(), await open(), await open()]
+  const confirmations = [
+    await one({ scopes: allBut('payments:write') }),
+    await other({ scopes: allBut('messages:read') }),
+  ]
+  const saved = await Promise.all(
+    confirmations.map((page) => submit(settings, ada, path, formOf(page, path))),
+  )
+  t.strictSame(
+    saved.map(({ status }) => status),
+    [303, 303],
+  )
+  matches(t, await readJson(path), { scopes: allBut('payments:write', 'messages:read') })
+  const added = await (await open())({ scopes: allBut('messages:read') })
+  t.equal(added.status, 303, 'no key loses a permission')
+  matches(t, await readJson(path), { scopes: allBut('messages:read') })
+  t.equal((await last({ scopes: [...SCOPES] })).status, 303, 'nothing is changed')
+  matches(t, await readJson(path), { scopes: allBut('messages:read') })
+  const empty = await last({ scopes: [] })
+  t.equal((await submit(settings, ada, path, formOf(empty, path))).status, 303)
+  matches(t, await readJson(path), { scopes: [] })
+  t.equal((await (await open())({ scopes: ['debtors:read'] })).status, 303)
+  matches(t, await readJson(path), { scopes: ['debtors:read'] })
+})
 
 t.test(
   'an endpoint whose events are all unchecked is rejected, even if nothing else changed',
