@@ -150,6 +150,11 @@ function checkMediaType(headers: Headers): void {
   )
 }
 
+/** Returns the key without the quotes in which the IETF draft of the header `Idempotency-Key` requires it. */
+export function unquoteKey(text: string): string {
+  return /^"(.*)"$/.exec(text)?.[1] ?? text
+}
+
 /** Accepts the key as it is, or as a quoted string, as the IETF draft of the header `Idempotency-Key` requires. */
 function readIdempotencyKey(
   headers: Headers,
@@ -165,8 +170,7 @@ function readIdempotencyKey(
   }
   // Two Idempotency-Key headers arrive joined by a comma and a space. No key contains a space, so the check
   // below rejects them.
-  const text = String(sent)
-  const key = /^"(.*)"$/.exec(text)?.[1] ?? text
+  const key = unquoteKey(String(sent))
   if (/^[\x21-\x7e]{1,255}$/.test(key)) return key
   throw new Problem(
     'idempotency_key_invalid',

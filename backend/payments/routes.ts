@@ -1,6 +1,6 @@
 import { listOperation } from '../api/list.ts'
 import type { Operation } from '../api/operation.ts'
-import { type WriteContext, writeOperation } from '../api/write.ts'
+import { unquoteKey, type WriteContext, writeOperation } from '../api/write.ts'
 import type { Reader } from '../database/database.ts'
 import type { PaymentRow } from '../database/tables.ts'
 import { debtorExists } from '../debtors/debtors.ts'
@@ -25,7 +25,8 @@ const FILTERS = {
   currency: currencyFilter,
   received_since: calendarDate,
   received_before: calendarDate,
-  idempotency_key: text({ max: 255 }),
+  /** With the quotes in which the key may have been sent, it has up to 257 characters. */
+  idempotency_key: text({ max: 257 }),
 }
 
 export const paymentOperations: readonly Operation[] = [
@@ -33,8 +34,10 @@ export const paymentOperations: readonly Operation[] = [
     operationId: 'listPayments',
     sorts: ['created_at', 'updated_at'],
     filters: FILTERS,
-    find: (reader, { caller }, filters, page) =>
-      listPayments(reader, caller.account.id, filters, page),
+    find(reader, { caller }, { idempotency_key: key, ...filters }, page) {
+      const byKey = key === undefined ? {} : { idempotency_key: unquoteKey(key) }
+      return listPayments(reader, caller.account.id, { ...filters, ...byKey }, page)
+    },
     represent: async (_reader, _call, rows) =>
       rows.map((row) => representPayment(row, allocationsOf(row))),
   }),

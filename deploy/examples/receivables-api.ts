@@ -362,7 +362,10 @@ export interface paths {
           received_since?: string
           /** Only payments received before this date. */
           received_before?: string
-          /** Only the payment that was recorded with this idempotency key. */
+          /**
+           * Only the payment that was recorded with this idempotency key, with or without the quotes in which the key
+           * was sent.
+           */
           idempotency_key?: string
         }
         header?: never

@@ -413,6 +413,8 @@ t.test('payments are found by each filter', async (t) => {
   t.strictSame(await ids('currency=USD'), [b.id])
   t.strictSame(await ids('received_since=2026-11-01&received_before=2026-11-02'), [a.id])
   t.strictSame(await ids(`idempotency_key=${b.idempotency_key}`), [b.id])
+  // Regression: a client that sent the key in quotes, and looked it up in the same form, did not find its payment.
+  t.strictSame(await ids(`idempotency_key=%22${b.idempotency_key}%22`), [b.id])
   const others = await testAccount.otherAccount()
   t.strictSame((await others.read(`${PAYMENTS}?idempotency_key=${b.idempotency_key}`)).data, [])
   t.strictSame((await others.read(`${PAYMENTS}?invoice_id=${invoice.id}`)).data, [])
