@@ -91,7 +91,7 @@ export async function takeBack(
   }
   if (invoiceId !== undefined) {
     const voided = await voidInvoice(tx, accountId, invoiceId, reason, actionContext)
-    const change = { number: replacementNumber(voided, row.id), external_id: null }
+    const change = { number: replacementNumber(voided), external_id: null }
     await changeInvoice(tx, voided, change, 'invoice.updated', actionContext.now)
   }
   if (customerId !== undefined) {
@@ -134,12 +134,13 @@ function recordsOf({ invoiceId, paymentId, customerId }: TakeBackStep): Imported
 }
 
 /**
- * Returns a unique number that replaces the number of a voided invoice: the old number, followed by a part of the
- * import's id. If this is too long, the old number is shortened and followed by the invoice's id, because two shortened
- * numbers may be equal.
+ * Returns a unique number that replaces the number of a voided invoice: the old number, followed by the end of the
+ * invoice's id. The import's id would not suffice: after an import is taken back, it can be continued, and then creates
+ * the same numbers again. If the new number is too long, the old number is shortened and followed by the whole id of
+ * the invoice, because two shortened numbers may be equal.
  */
-function replacementNumber({ id, number }: InvoiceRow, importId: string): string {
-  const suffix = ` (taken back ${importId.slice(-6)})`
+function replacementNumber({ id, number }: InvoiceRow): string {
+  const suffix = ` (taken back ${id.slice(-6)})`
   if ([...number].length + suffix.length <= NUMBER_LENGTH_MAX) return `${number}${suffix}`
   const longerSuffix = ` (taken back ${id})`
   return `${[...number].slice(0, NUMBER_LENGTH_MAX - longerSuffix.length).join('')}${longerSuffix}`

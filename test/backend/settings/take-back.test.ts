@@ -245,6 +245,22 @@ t.test(
   },
 )
 
+// Regression: the second take-back of the same import always ended with 500.
+t.test('an import that is continued after it was taken back can be taken back again', async (t) => {
+  const { ada, path, list, id } = await openImport(t)
+  const takeBack = () => ada.send('POST', `${path}/take-back`, {})
+  matches(t, await takeBack(), { status: 200, json: { complete: true } })
+  const fields = { ...IMPORT, file: [HEADER, ...ROWS].join('\n'), import_id: id }
+  const continued = await ada.send('POST', '/settings/import', fields)
+  matches(t, continued.json, { complete: true, import_id: id, recorded: { invoices: 4 } })
+  matches(t, await takeBack(), {
+    status: 200,
+    json: { complete: true, invoices: { recorded: 8, taken_back: 8 }, kept: [] },
+  })
+  const invoices = await list('invoices?status=void')
+  t.equal(new Set(invoices.map(({ number }) => number)).size, 8)
+})
+
 t.test(
   'a payment that was reallocated to several invoices is listed once among the kept records',
   async (t) => {
