@@ -43,6 +43,13 @@ const KEEP_ALIVE_MS = 75_000
 /** How long a request may take to arrive. Gateways forward only requests that they have received completely. */
 const REQUEST_MS_MAX = 30_000
 
+/**
+ * The maximum size of target and headers together. Gateways accept a target of 8 KiB and headers of 16 KiB, and add
+ * their own headers. A smaller limit, such as the default of Node, would reject some of these requests with an empty
+ * response, from which the gateway cannot know that nothing was done.
+ */
+const REQUEST_HEAD_BYTES_MAX = 32 * 1024
+
 /** Less than the 10 s after which a process that should end is usually killed. */
 const DRAIN_MS_MAX = 8000
 
@@ -212,6 +219,7 @@ function createServerFor({ host, port, socket }: BackendDeps): Server {
   const listener = createServer({
     keepAliveTimeout: KEEP_ALIVE_MS,
     requestTimeout: REQUEST_MS_MAX,
+    maxHeaderSize: REQUEST_HEAD_BYTES_MAX,
   })
   return createHapi({
     host,
