@@ -6,7 +6,7 @@ import { fieldValue } from '../http1/fields.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 import type { KnownKey } from '../keys/look-up.ts'
 import type { UpstreamRequest, UpstreamResponse } from '../upstream/attempt.ts'
-import { lostResponse } from '../upstream/lost-response.ts'
+import { isReadOnly, lostResponse } from '../upstream/lost-response.ts'
 import { headersForClient } from '../upstream/response-headers.ts'
 
 /** The client's request headers that are forwarded to the backend. */
@@ -45,14 +45,13 @@ export function toUpstream(
     const value = head.headers.get(name)
     if (value !== undefined) headers.push(name, value)
   }
-  const isReadOnly = head.method === 'GET' || head.method === 'HEAD'
   return {
     accountId: key.accountId,
     method: head.method,
     target: head.path + head.query,
     headers,
     body,
-    idempotent: isReadOnly || (operation.idempotent && head.headers.has('idempotency-key')),
+    idempotent: isReadOnly(head) || (operation.idempotent && head.headers.has('idempotency-key')),
   }
 }
 

@@ -4,6 +4,7 @@
  * exceeded a limit, such as its deadline, is not retried. If the call fails, its problem says whether a backend may
  * have processed the call.
  */
+import { Readable } from 'node:stream'
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -20,7 +21,7 @@ import {
 } from './attempt.ts'
 import type { Backend, Backends } from './backends.ts'
 import { isMoved, isUnreachable, sendWithFailover } from './failover.ts'
-import { lostResponse } from './lost-response.ts'
+import { isReadOnly, lostResponse } from './lost-response.ts'
 
 /** The maximum time that a call waits for a connection, at all backends together. A retry may wait this long again. */
 const QUEUE_TIMEOUT_MS = 5_000
@@ -43,7 +44,8 @@ export interface Forwarder {
    * Rejects with `Problem`, also if the call is aborted: 503 if nothing was sent; 504 if the deadline passed; 502 if
    * the response was lost or is malformed. If too many other responses are being streamed (see `streamsMax`), a
    * response that is too large to be buffered is dropped: then 503 if the request had no effect (it was a GET, or the
-   * backend rejected it), otherwise 502. Records the backend and the duration of the attempts in `record`.
+   * backend rejected it), otherwise 502. A 503 of a backend becomes 502 if an earlier attempt to write was lost.
+   * Records the backend and the duration of the attempts in `record`.
    */
   forward(
     request: UpstreamRequest,
@@ -102,7 +104,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
       }
     }
     try {
-      return await sendWithFailover(backends, send, (error) => {
+      const response = await sendWithFailover(backends, send, (error) => {
         if (!(error instanceof AttemptFailed) || !mayRetry(request, error, abort)) return false
         retryBudget--
         retries++
@@ -110,6 +112,11 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
         waitUntil = performance.now() + QUEUE_TIMEOUT_MS
         return true
       })
+      const isWriteLost = retriedFailure?.progress === 'sent' && !isReadOnly(request)
+      if (response.status !== 503 || !isWriteLost) return response
+      // The 503 says that nothing was done, but the effect of the first attempt is unknown.
+      if (response.body instanceof Readable) response.body.destroy()
+      throw retriedFailure
     } catch (error) {
       if (!(error instanceof AttemptFailed)) throw error
       // The effect of the first attempt is unknown, even if the second one sent nothing.

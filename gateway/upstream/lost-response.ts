@@ -16,9 +16,14 @@ export function lostResponse(
   return new Problem(code, `${reason} ${adviceFor(request)}`, { cause })
 }
 
-function adviceFor({ method, idempotent }: SentRequest): string {
-  if (method === 'GET' || method === 'HEAD') return 'Try again in a second.'
-  return idempotent
+/** Whether the request has no effect, even if a backend has processed it. */
+export function isReadOnly({ method }: Pick<SentRequest, 'method'>): boolean {
+  return method === 'GET' || method === 'HEAD'
+}
+
+function adviceFor(request: SentRequest): string {
+  if (isReadOnly(request)) return 'Try again in a second.'
+  return request.idempotent
     ? 'Whether the request was carried out is unknown; retry with the same Idempotency-Key.'
     : 'Whether the request was carried out is unknown. Check this before you retry: the request had no Idempotency-Key, so it may be carried out twice.'
 }

@@ -205,6 +205,46 @@ t.test(
   },
 )
 
+// Regression: the client got the 503 of the retry, which says that nothing was done, although the first attempt may
+// have taken effect.
+t.test('if a write is lost and its retry gets 503, the client gets 502', async (t) => {
+  // A new gateway may retry ten calls.
+  const { url } = await startGateway(t, backend.url, { LOG_LEVEL: 'fatal' })
+  const unavailable = (bytes: number) =>
+    `HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: ${bytes}\r\n\r\n`
+  const large = 3 * 1024 * 1024
+  const responses = { small: `${unavailable(2)}{}`, large: unavailable(large) + 'x'.repeat(large) }
+  const responseAfter = async (lostAttempts: number, bytes: string, options: typeof READ) => {
+    const callsBefore = backend.calls.length
+    let last: Socket | undefined
+    backend.setBehavior((socket, index) => {
+      if (index < callsBefore + lostAttempts) return void socket.destroy()
+      last = socket
+      socket.write(bytes)
+    })
+    const response = await call(`${url}/api/v1/debtors`, options)
+    t.equal(backend.calls.length - callsBefore, lostAttempts + 1)
+    return { ...response, socket: last }
+  }
+  for (const [size, bytes] of Object.entries(responses)) {
+    const { socket, ...response } = await responseAfter(1, bytes, KEYED_WRITE)
+    matches(
+      t,
+      response,
+      { status: 502, json: { detail: /unknown; retry with the same Idempotency-Key\.$/ } },
+      size,
+    )
+    if (size === 'large') await until(() => socket?.destroyed === true, 'the response is dropped')
+  }
+  matches(t, await responseAfter(1, responses.small, READ), { status: 503 }, 'a read has no effect')
+  matches(
+    t,
+    await responseAfter(0, responses.small, KEYED_WRITE),
+    { status: 503 },
+    'no attempt was lost',
+  )
+})
+
 // Regression: the time that the first attempt took was deducted from the time that the retry may wait for a connection.
 t.test('a retry waits for a connection even if the first attempt took long', async (t) => {
   const backends = [await startRawBackend(t), await startRawBackend(t)]
