@@ -6,7 +6,7 @@
  */
 import { LOOK_UPS_PER_REQUEST_MAX } from '../../shared/contract/api-key.ts'
 import { Problem } from '../../shared/contract/problem.ts'
-import { FairQueue } from '../../shared/process/fair-queue.ts'
+import { NestedFairQueue } from '../../shared/process/nested-fair-queue.ts'
 import type { LookUpResult } from './look-up.ts'
 import { type LookUpMany, sendBatch, type WaitingLookUp } from './look-up-batch.ts'
 
@@ -41,9 +41,8 @@ export class TooManyLookUps extends Problem {
 
 export class UnknownKeyLookUps {
   readonly #lookUpMany: LookUpMany
-  /** The queues of the networks, in the order of their turns. Each queue serves the network's prefixes in turn. */
-  readonly #queues = new Map<string, FairQueue<WaitingLookUp>>()
-  #queuedLookUps = 0
+  /** The groups are the networks, and their flows are the prefixes. */
+  readonly #queue = new NestedFairQueue<WaitingLookUp>()
   #requests = 0
 
   constructor(lookUpMany: LookUpMany) {
@@ -51,47 +50,31 @@ export class UnknownKeyLookUps {
   }
 
   get queuedLookUps(): number {
-    return this.#queuedLookUps
+    return this.#queue.length
   }
 
   /** Rejects with `TooManyLookUps`, or with the error of the look-up. */
   lookUp({ digest, prefix, client }: UnknownKey): Promise<LookUpResult> {
     return new Promise((resolve, reject) => {
-      const queue = this.#queues.get(client) ?? new FairQueue()
-      this.#queues.set(client, queue)
-      queue.push(prefix, { digest, resolve, reject })
-      this.#queuedLookUps++
-      if (this.#queuedLookUps > WAITING_MAX) this.#shed()
+      this.#queue.push(client, prefix, { digest, resolve, reject })
+      if (this.#queue.length > WAITING_MAX) this.#queue.popLongest()?.reject(new TooManyLookUps())
       if (this.#requests < REQUESTS_MAX) void this.#send()
     })
   }
 
   async #send(): Promise<void> {
     this.#requests++
-    while (this.#queuedLookUps > 0) await sendBatch(this.#takeBatch(), this.#lookUpMany)
+    while (this.#queue.length > 0) await sendBatch(this.#takeBatch(), this.#lookUpMany)
     this.#requests--
   }
 
   #takeBatch(): WaitingLookUp[] {
     const batch: WaitingLookUp[] = []
-    for (const [client, queue] of this.#queues) {
-      const lookUp = queue.shift()
-      if (lookUp !== undefined) batch.push(lookUp)
-      this.#queues.delete(client)
-      // The loop visits this client again, after the others.
-      if (queue.length > 0) this.#queues.set(client, queue)
-      if (batch.length === LOOK_UPS_PER_REQUEST_MAX) break
+    while (batch.length < LOOK_UPS_PER_REQUEST_MAX) {
+      const lookUp = this.#queue.shift()
+      if (lookUp === undefined) break
+      batch.push(lookUp)
     }
-    this.#queuedLookUps -= batch.length
     return batch
-  }
-
-  #shed(): void {
-    let longest: FairQueue<WaitingLookUp> | undefined
-    for (const queue of this.#queues.values()) {
-      if (longest === undefined || queue.length > longest.length) longest = queue
-    }
-    longest?.popLongest()?.reject(new TooManyLookUps())
-    this.#queuedLookUps--
   }
 }
