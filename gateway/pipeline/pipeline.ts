@@ -134,7 +134,7 @@ function createApi(dependencies: GatewayDependencies, router: Router) {
 
   /** A call is counted only after it was admitted, so that a shed call does not count. */
   function admitAndForward(received: ReceivedCall, key: KnownKey): Promise<Response> | Problem {
-    const turn = forwarder.admit(key.keyId, received.call.abort)
+    const turn = forwarder.admit(key, received.call.abort)
     if (turn instanceof Problem) return turn
     return turn === undefined ? countAndForward(received, key) : waitAndForward(received, key, turn)
   }

@@ -1,11 +1,11 @@
 /**
  * Admits calls to the backends before the rate limit counts them, so that calls that are shed (rejected with 503) do
- * not count. If no connection is free, a call waits in a queue in which keys take turns: a key with few calls is
- * admitted while the flood of another key is shed. A call is shed on arrival if it would wait too long, and later if it
- * has waited too long.
+ * not count. If no connection is free, a call waits in a queue in which accounts take turns, and the keys of each
+ * account take turns: an account with few calls is admitted while the flood of another account is shed, even if the
+ * flood uses many keys. A call is shed on arrival if it would wait too long, and later if it has waited too long.
  */
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
-import { FairQueue } from '../../shared/process/fair-queue.ts'
+import { NestedFairQueue } from '../../shared/process/nested-fair-queue.ts'
 import type { Abort } from '../call/abort.ts'
 
 /**
@@ -72,6 +72,12 @@ export interface AdmissionOptions {
   readonly connections: () => { readonly size: number; readonly free: number }
 }
 
+/** The key of a call, and the account of this key. */
+export interface Caller {
+  readonly accountId: string
+  readonly keyId: string
+}
+
 interface WaitingCall {
   readonly since: number
   isWaiting: boolean
@@ -82,7 +88,8 @@ interface WaitingCall {
 export class Admission {
   readonly #waitMs: number
   readonly #connections: AdmissionOptions['connections']
-  readonly #queue = new FairQueue<WaitingCall>()
+  /** The groups are the accounts, and their flows are the keys. */
+  readonly #queue = new NestedFairQueue<WaitingCall>()
   /**
    * The times of admission of the calls that are not released yet, oldest first. `release` removes the oldest time,
    * whichever call is released: calls are released in about the order in which they were admitted.
@@ -115,11 +122,11 @@ export class Admission {
   }
 
   /**
-   * Admits, queues or sheds a call of the key. Returns undefined if the call may be sent immediately; `Problem` 503 if
+   * Admits, queues or sheds a call. Returns undefined if the call may be sent immediately; `Problem` 503 if
    * the call is shed immediately; otherwise a promise that resolves when the call may be sent, and rejects if the call
    * is shed or aborted. `release` must be called for each admitted call.
    */
-  admit(keyId: string, abort: Abort): Promise<void> | Problem | undefined {
+  admit(caller: Caller, abort: Abort): Promise<void> | Problem | undefined {
     const now = performance.now()
     if (this.#queue.length === 0 && this.#hasRoom(now)) {
       this.#admittedAt.push(now)
@@ -130,11 +137,11 @@ export class Admission {
     // are measured from the end of this wait.
     if (this.#unreserved(now) > 0) this.#restartMeasurement(now)
     else this.#measureRate(now)
-    if (!this.#mayWait(keyId, now)) {
+    if (!this.#mayWait(caller, now)) {
       this.shedCalls++
       return SHED
     }
-    return this.#wait(keyId, abort, now)
+    return this.#wait(caller, abort, now)
   }
 
   /** Must be called when an admitted call has been sent, or will not be sent. */
@@ -176,10 +183,8 @@ export class Admission {
    * Whether a call that has arrived may be queued. If not, also records the overload, unless `BURST_MAX` is the only
    * reason.
    */
-  #mayWait(keyId: string, now: number): boolean {
-    // Each key is a flow of the queue. Between two calls of this key, every other waiting key is served at most once.
-    const turns = (this.#queue.lengthOf(keyId) + 1) * this.#queue.flowCount
-    const ahead = Math.min(this.#queue.length, turns)
+  #mayWait({ accountId, keyId }: Caller, now: number): boolean {
+    const ahead = this.#queue.countAhead(accountId, keyId)
     const { size } = this.#connections()
     if (ahead === 0 || ahead < Math.min(NEVER_SHED_MAX, size)) return true
     const admittedCallsWaitForRedis = this.#unreserved(now) > 0
@@ -199,7 +204,7 @@ export class Admission {
     return false
   }
 
-  #wait(keyId: string, abort: Abort, since: number): Promise<void> {
+  #wait({ accountId, keyId }: Caller, abort: Abort, since: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const call: WaitingCall = {
         since,
@@ -217,7 +222,7 @@ export class Admission {
       }
       if (abort.reason !== undefined) return reject(abort.reason)
       abort.listen({ abort: call.reject })
-      this.#queue.push(keyId, call)
+      this.#queue.push(accountId, keyId, call)
     })
   }
 

@@ -11,7 +11,7 @@ import type { Logger } from '../../shared/process/log.ts'
 import type { Abort } from '../call/abort.ts'
 import type { CallRecord } from '../call/call-record.ts'
 import { noBackendKnown } from './addresses.ts'
-import { Admission } from './admission.ts'
+import { Admission, type Caller } from './admission.ts'
 import {
   AttemptFailed,
   type AttemptLimits,
@@ -38,7 +38,7 @@ export interface Forwarder {
    * call: as soon as `forward` has been called (without waiting for the response), or as soon as the call is rejected
    * or waits for another look-up of its key.
    */
-  admit(keyId: string, abort: Abort): Promise<void> | Problem | undefined
+  admit(caller: Caller, abort: Abort): Promise<void> | Problem | undefined
   release(): void
   /**
    * Rejects with `Problem`, also if the call is aborted: 503 if nothing was sent; 504 if the deadline passed; 502 if
@@ -150,10 +150,10 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   }
 
   return {
-    admit(keyId, abort) {
+    admit(caller, abort) {
       // Without this, the call would wait for a connection that is never opened.
       if (backends.size === 0) throw noBackendKnown()
-      return admission.admit(keyId, abort)
+      return admission.admit(caller, abort)
     },
     release: () => admission.release(),
     forward,

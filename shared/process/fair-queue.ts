@@ -11,13 +11,12 @@ export class FairQueue<T, Flow = unknown> {
     return this.#length
   }
 
-  /** The number of flows with items. */
-  get flowCount(): number {
-    return this.#flows.size
-  }
-
-  lengthOf(flow: Flow): number {
-    return this.#flows.get(flow)?.length ?? 0
+  /** Returns how many of the queued items are served at most before an item of the flow that is pushed now. */
+  countAhead(flow: Flow): number {
+    const own = this.#flows.get(flow)?.length ?? 0
+    const otherFlows = this.#flows.size - (own > 0 ? 1 : 0)
+    // Until the new item is served, each other flow has at most one turn before each item of this flow.
+    return Math.min(this.#length, own + (own + 1) * otherFlows)
   }
 
   push(flow: Flow, item: T): void {

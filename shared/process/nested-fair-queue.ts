@@ -1,7 +1,6 @@
 /**
- * A fair queue of groups of flows, e.g. of networks of clients and the key prefixes that each network uses. The queue
- * serves the groups in turn, and the flows of each group in turn. A group with many flows therefore gets no more turns
- * than a group with one flow.
+ * A fair queue of groups of flows, e.g. of accounts and their keys. The queue serves the groups in turn, and the flows
+ * of each group in turn. A group with many flows therefore gets no more turns than a group with one flow.
  */
 import { FairQueue } from './fair-queue.ts'
 
@@ -22,6 +21,15 @@ export class NestedFairQueue<T> {
       this.#groups.set(group, queue)
     }
     queue.push(flow, item)
+  }
+
+  /** Returns how many of the queued items are served at most before an item of the flow that is pushed now. */
+  countAhead(group: string, flow: string): number {
+    const queue = this.#groups.get(group)
+    const own = queue?.countAhead(flow) ?? 0
+    const otherGroups = this.#groups.size - (queue === undefined ? 0 : 1)
+    // Until the new item is served, each other group has at most one turn before each item of this group.
+    return Math.min(this.#length, own + (own + 1) * otherGroups)
   }
 
   /** Removes and returns the next item of the group whose turn it is. */
@@ -48,5 +56,14 @@ export class NestedFairQueue<T> {
     const item = queue.popLongest()
     if (queue.length === 0) this.#groups.delete(group)
     return item
+  }
+
+  retain(isWanted: (item: T) => boolean): void {
+    for (const [group, queue] of this.#groups) {
+      this.#length -= queue.length
+      queue.retain(isWanted)
+      this.#length += queue.length
+      if (queue.length === 0) this.#groups.delete(group)
+    }
   }
 }

@@ -163,7 +163,7 @@ t.test('while no address is known, calls get 503 and are not admitted', async (t
   const unavailable = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
   throwsWith(
     t,
-    () => admit('key_1', new Abort()),
+    () => admit({ accountId: 'acct_1', keyId: 'key_1' }, new Abort()),
     unavailable,
     'the call is not admitted, and so not counted',
   )

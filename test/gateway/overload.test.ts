@@ -1,6 +1,6 @@
 /**
- * Under overload, the keys take turns. Regression: calls were served in the order of arrival, so that calls with
- * other keys got 503 during a flood of calls with one key.
+ * Under overload, the accounts take turns, and so do the keys of each account. Regression: calls were served in the
+ * order of arrival, so that calls with other keys got 503 during a flood of calls with one key.
  */
 import { Agent as HttpAgent, request, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -130,6 +130,37 @@ t.test('during a flood of calls with one key, each call with another key is serv
   const counted = LIMIT - Number(headers['x-ratelimit-remaining'])
   const admitted = outcomes.filter(({ isShed }) => !isShed)
   t.equal(counted, admitted.length + 2, 'shed calls are not counted')
+})
+
+// Regression: only keys took turns, so that an account with many keys got nearly all turns, and the calls of other
+// accounts were shed.
+t.test('a call is not shed because of the calls with many keys of another account', async (t) => {
+  const { backend, url, untilWaiting } = await startWithFewConnections(t)
+  const keys = Array.from({ length: 40 }, () => backend.issue(undefined, LIMIT, 'acct_greedy'))
+  const [first = ''] = keys
+  const other = backend.issue(undefined, LIMIT, 'acct_other')
+  for (const key of [...keys, other]) t.equal((await call(url, { key })).status, 200)
+  const pending: ServerResponse[] = []
+  backend.respondWith((_, res) => void pending.push(res))
+  const greedy = keys.map((key) => call(url, { key }))
+  const waitingCalls = keys.length - CONNECTIONS
+  await untilWaiting(waitingCalls)
+  const shed = async () => {
+    const signal = AbortSignal.timeout(100)
+    const headers = { authorization: `Bearer ${first}` }
+    return fetch(url, { headers, signal }).then(
+      ({ status }) => status === 503,
+      () => false,
+    )
+  }
+  await until(shed, 'calls with the keys of the greedy account are shed')
+  await untilWaiting(waitingCalls)
+  const last = call(url, { key: other })
+  await Promise.race([last, untilWaiting(waitingCalls + 1)])
+  respondAfter(backend, 0)
+  for (const res of pending) res.end('{}')
+  t.equal((await last).status, 200)
+  await Promise.all(greedy)
 })
 
 t.test('simultaneous calls with many keys are all served by a slow backend', async (t) => {
