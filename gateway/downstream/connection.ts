@@ -346,7 +346,9 @@ export class Connection implements CallConnection, BudgetedConnection {
 
   #readBody(bytes: Buffer): void {
     const rest = this.#body.read(bytes)
-    if (rest !== undefined) this.#requests.push(rest)
+    if (rest === undefined || rest.length === 0) return
+    this.#requests.push(rest)
+    if (!this.#updateMemory()) this.#dropReadAhead()
   }
 
   #handleHalfClose(): void {

@@ -1,6 +1,7 @@
 /**
  * The memory that each client uses is counted. This includes clients behind a proxy, whose calls share its connections.
  */
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
 import { Budget } from '../../gateway/budget/budget.ts'
@@ -10,7 +11,7 @@ import { BodyReader, CALL_BODY_LIMITS } from '../../gateway/downstream/request-b
 import { createLogger } from '../../shared/process/log.ts'
 import { untilClosed } from '../fixtures/servers/until-closed.ts'
 import { until } from '../fixtures/service/until.ts'
-import { startListener } from './fixtures/listener.ts'
+import { createBudget, startListener } from './fixtures/listener.ts'
 
 const KIB = 1024
 const MIB = 1024 * KIB
@@ -102,3 +103,52 @@ t.test(
     t.equal(budget.bytesOf('unknown'), 0)
   },
 )
+
+const REQUEST = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n'
+const FRAMING = { kind: 'length', bytes: 2 } as const
+const NEXT = `GET / HTTP/1.1\r\nHost: a\r\nX-A: ${'x'.repeat(45_000)}`
+const OK = { status: 200, headers: [], body: undefined }
+
+// Regression: each connection could use 64 KiB that were not counted.
+t.test('bytes that arrive with the end of a body are counted', async (t) => {
+  const budget = createBudget()
+  const hasBegun = Promise.withResolvers<void>()
+  let counted = 0
+  const port = await startListener(t, {
+    budget,
+    async serve(_, call) {
+      const body = call.readBody(FRAMING, CALL_BODY_LIMITS, false)
+      hasBegun.resolve()
+      await body
+      counted = budget.bytesOf('unknown')
+      return OK
+    },
+  })
+  const socket = connect(port, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  socket.write(`${REQUEST}{`)
+  await hasBegun.promise
+  socket.write(`}${NEXT}`)
+  await once(socket, 'data')
+  t.ok(counted >= NEXT.length, `${counted} bytes are counted`)
+})
+
+// Regression: these bytes were no longer counted after the body had been read.
+t.test('bytes after a body are counted even if all have arrived before it is read', async (t) => {
+  const budget = createBudget()
+  let counted = 0
+  const port = await startListener(t, {
+    budget,
+    async serve(_, call) {
+      await until(() => budget.bytesOf('unknown') >= NEXT.length, 'the bytes have arrived')
+      await call.readBody(FRAMING, CALL_BODY_LIMITS, false)
+      counted = budget.bytesOf('unknown')
+      return OK
+    },
+  })
+  const socket = connect(port, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  socket.write(`${REQUEST}{}${NEXT}`)
+  await once(socket, 'data')
+  t.ok(counted >= NEXT.length, `${counted} bytes are counted`)
+})
