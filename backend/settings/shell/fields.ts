@@ -288,7 +288,11 @@ function readForm(body: Uint8Array, expected: ExpectedFields): Fields {
   const text = decode(body)
   // Parsing 500,000 fields would block the process for a second.
   if (text.split('&', FIELDS_MAX + 1).length > FIELDS_MAX) throw tooManyFields()
-  return fieldsOfForm([...new URLSearchParams(text)], expected)
+  const pairs = [...new URLSearchParams(text)]
+  return fieldsOfForm(
+    pairs.map(([name, value]) => [name, withLineFeeds(value)]),
+    expected,
+  )
 }
 
 /**
@@ -310,7 +314,8 @@ async function readParts(
   const pairs: [string, string][] = []
   for (const [name, value] of form) {
     if (typeof value === 'string') {
-      pairs.push([name, value])
+      // This includes the text of a file that was uploaded in an earlier form. With CRLF, the file would be larger.
+      pairs.push([name, withLineFeeds(value)])
     } else if (name !== file) {
       throw badForm('The form contains an unexpected file.')
     } else if (value.size > 0) {
@@ -341,8 +346,7 @@ function fieldsOfForm(
   ]
   const values = new Map<string, string[]>()
   if (pairs.length > FIELDS_MAX) throw tooManyFields()
-  for (const [name, raw] of pairs) {
-    const value = name === file ? raw : withLineFeeds(raw)
+  for (const [name, value] of pairs) {
     // Decoding has replaced bytes that are not UTF-8 with U+FFFD.
     if (name !== file && value.includes('\u{fffd}')) throw badForm(`${name} is not UTF-8.`)
     if (name !== file && value.includes('\0')) throw badForm(`${name} contains a NUL.`)

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { listActionsOn, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
 import { createId } from '../../../shared/contract/id.ts'
+import { unescaped } from '../../fixtures/accounts/money-settings.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import {
@@ -226,6 +227,38 @@ t.test('every error is reported with its line, and nothing is recorded', async (
   matches(t, (await upload('')).text, /Choose a CSV file/)
   const large = await send(`${HEADER}\n${'x'.repeat(950_000)}`)
   matches(t, large.json, { status: 422, detail: /larger than 950 KB/ })
+})
+
+t.test('a file of exactly 950 KB is recorded after its preview', async (t) => {
+  // Regression: the browser sent the line ends of the previewed file as CRLF, and these bytes counted. The file was
+  // therefore refused as too large when it was to be recorded.
+  const { ada, backend, upload, list } = await startImporting(t)
+  const rows = Array.from(
+    { length: 20 },
+    (_, n) => `${2000 + n},C-1,Jansen Bouw,,2026-10-01,2026-10-31,10.00,,${'x'.repeat(47_000)}`,
+  )
+  const file = [`${HEADER},Notes`, ...rows].join('\n').padEnd(950_000, 'x')
+  t.equal(Buffer.byteLength(file), 950_000)
+  const preview = await upload(file)
+  t.equal(preview.status, 200)
+  const [, shown = ''] = /<textarea name="file"[^>]*>\n(.*?)<\/textarea>/s.exec(preview.text) ?? []
+  const sent = { file: unescaped(shown).replaceAll('\n', '\r\n'), file_name: 'ledger.csv' }
+  for (const type of ['multipart/form-data', 'application/x-www-form-urlencoded']) {
+    const fields = { csrf_token: ada.csrf, ...OPTIONS, ...sent, step: 'record' }
+    const form = type === 'multipart/form-data' ? new FormData() : new URLSearchParams()
+    for (const [name, value] of Object.entries(fields)) form.set(name, value)
+    const encoded = new Response(form)
+    const recorded = await backend.request('POST', PATH, {
+      headers: {
+        ...{ accept: 'text/html', cookie: ada.cookie },
+        'content-type': String(encoded.headers.get('content-type')),
+      },
+      body: Buffer.from(await encoded.arrayBuffer()),
+    })
+    t.equal(recorded.status, 200, type)
+  }
+  t.equal((await list('invoices')).length, 20)
+  matches(t, await upload(`${file}x`), { status: 422, text: /larger than 950 KB/ })
 })
 
 t.test('importing a corrected file corrects the records', async (t) => {
