@@ -15,7 +15,7 @@ import type {
 import { suppressAddress } from '../debtors/contactability.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { recordBouncedNotice } from '../mail/outbox.ts'
-import { changeMessage } from '../messages/lifecycle.ts'
+import { changeMessage, timeOfSending } from '../messages/lifecycle.ts'
 import { type Bounce, bounceMessage } from '../reminders/sending/bounces.ts'
 import { markSent } from '../reminders/sending/mark-sent.ts'
 import type { Failure, InboundMail } from './inbound-mail.ts'
@@ -96,10 +96,10 @@ async function applyToMessage(
       await markDelivered(tx, message, now)
       break
     case 'delay':
-      await markSentIfOutcomeUnknown(tx, message, now)
+      await markAccepted(tx, message, now)
       break
     case 'unknown':
-      if (content.isRelayed) await markSentIfOutcomeUnknown(tx, message, now)
+      if (content.isRelayed) await markAccepted(tx, message, now)
       break
     case 'complaint':
       await suppressRecipient(tx, message, now)
@@ -191,6 +191,24 @@ async function markDelivered(tx: Transaction, message: MessageRow, now: Date): P
       .execute()
   }
   await markSentIfOutcomeUnknown(tx, { ...message, delivered_at }, now)
+}
+
+/**
+ * Called for a report that the message was delayed or passed on. After a soft bounce, the report may be about the
+ * attempt that bounced, so it does not show that the present one was accepted.
+ */
+async function markAccepted(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
+  const { status, sent_at: sentAt, soft_bounces: softBounces } = message
+  if (status === 'sending' && sentAt === null && softBounces === 0) {
+    // The worker marks the message as sent when it records the result of the hand-over.
+    const sent_at = timeOfSending(message, now)
+    await tx
+      .updateTable('messages')
+      .set({ sent_at, ...nextRevision(tx, now.toISOString()) })
+      .where('id', '=', message.id)
+      .execute()
+  }
+  await markSentIfOutcomeUnknown(tx, message, now)
 }
 
 /**

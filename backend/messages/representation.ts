@@ -33,7 +33,7 @@ export function representMessage(row: MessageRow, invoiceIds: readonly string[])
       bounce: row.bounce_type === null ? null : { type: row.bounce_type, code: row.bounce_code },
     },
     scheduled_for: row.scheduled_for,
-    sent_at: row.sent_at,
+    sent_at: row.status === 'sending' ? null : row.sent_at,
     created_at: row.created_at,
     updated_at: row.updated_at,
     revision: row.revision,

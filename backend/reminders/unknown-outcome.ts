@@ -24,7 +24,10 @@ export async function findStageWithUnknownOutcome(
     .where('message_invoices.account_id', '=', accountId)
     .where('message_invoices.invoice_id', '=', invoiceId)
     .where((eb) =>
-      eb.or([eb('messages.sent_at', 'is not', null), eb('reminders.unknown_outcomes', '>', 0)]),
+      eb.or([
+        eb('messages.sent_at', 'is not', null).and('messages.status', '!=', 'sending'),
+        eb('reminders.unknown_outcomes', '>', 0),
+      ]),
     )
     .orderBy('messages.id', 'desc')
     .limit(1)

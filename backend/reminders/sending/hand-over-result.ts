@@ -23,9 +23,9 @@ const RETRY_MS_MAX = 30 * 60_000
 
 /**
  * Returns false if nothing was recorded, because the worker no longer has the lease (another worker may have claimed
- * the message), or because a bounce arrived first. If a report of delivery arrived first, the message is marked as sent
- * even if the hand-over has another result (see `isProvenByReport`). If the debtor was erased meanwhile, nothing
- * personal is recorded.
+ * the message), or because a bounce arrived first. If a report that the message was accepted arrived first, the
+ * message is marked as sent even if the hand-over has another result (see `isProvenByReport`). If the debtor was erased
+ * meanwhile, nothing personal is recorded.
  */
 export async function recordHandOverResult(
   tx: Transaction,
@@ -69,14 +69,15 @@ async function applyResult(
 }
 
 /**
- * Whether a report shows that the message has arrived, so that it must not be sent again, although the mail server has
- * not accepted this hand-over.
+ * Whether a report shows that the mail server has accepted the message, so that it must not be sent again, although the
+ * result of this hand-over does not show this.
  */
 function isProvenByReport(
-  { delivered_at, soft_bounces }: MessageRow,
+  { delivered_at, sent_at, soft_bounces }: MessageRow,
   result: HandOverResult,
 ): boolean {
-  if (delivered_at === null || result.outcome === 'accepted') return false
+  const isReported = (delivered_at ?? sent_at) !== null
+  if (!isReported || result.outcome === 'accepted') return false
   if (result.outcome === 'unknown') return true
   // A permanent rejection also prevents another attempt, and suppresses the address. After a soft bounce, the report
   // may be about the attempt that bounced.

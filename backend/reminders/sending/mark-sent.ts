@@ -31,7 +31,8 @@ export async function markSent(
   await setNextRun(tx, message.id, null)
   const change = {
     status: 'sent',
-    sent_at: timeOfSending(message, now),
+    // A report may have shown during the hand-over that the message was sent.
+    sent_at: message.sent_at ?? timeOfSending(message, now),
     provider_message_id: providerMessageId,
   } as const
   const sent = await changeMessage(tx, message, change, null, now)

@@ -4,8 +4,8 @@
  * transaction has committed. If the data cannot be read, the transaction fails and nothing is sent.
  *
  * If the lease of a message expires, the send check runs again. The message may already have been handed over. If a
- * report of its delivery has arrived, the message is not handed over again. Otherwise, it is handed over at most once
- * more, with the same Message-ID.
+ * report has shown that the mail server accepted it, the message is not handed over again. Otherwise, it is handed over
+ * at most once more, with the same Message-ID.
  */
 import { sql } from 'kysely'
 import { findLogo } from '../../accounts/logo.ts'
@@ -69,8 +69,9 @@ export async function runSendCheck(
   const locked = await lockWaitingMessage(tx, messageId, now)
   if (locked === undefined) return undefined
   const { message, reminder } = locked
-  // The worker that handed the message over ended before it recorded the result, but the message was delivered.
-  if (message.status === 'sending' && message.delivered_at !== null) {
+  // The worker that handed the message over ended before it recorded the result, but a report shows that the mail
+  // server accepted the message.
+  if (message.status === 'sending' && (message.delivered_at ?? message.sent_at) !== null) {
     await markSent(tx, message, reminder, null, now)
     await replanDebtor(tx, message.account_id, message.debtor_id, now)
     return undefined

@@ -403,6 +403,50 @@ for (const { status, plan } of [
   })
 }
 
+for (const [action, status] of [
+  ['relayed', '2.0.0'],
+  ['delayed', '4.4.1'],
+] as const) {
+  t.test(
+    `a message is not sent again if it was ${action} before its worker was killed`,
+    async (t) => {
+      // Regression: these reports were ignored during a hand-over, and the customer could get the message twice.
+      const engine = await startEngine(t)
+      const { id } = await engine.createInvoice('2026-11-19')
+      await engine.plan(MORNING)
+      const { messageId } = await crashAfterSendCheck(engine)
+      await engine.service.post(deliveryReport({ messageId, action, status }))
+      const { data } = await engine.testAccount.read('/api/v1/messages')
+      matches(t, data, [{ status: 'queued', sent_at: null }], 'clients do not see the hand-over')
+      await engine.planAndSendAt('2026-11-24T08:10:00.000Z')
+      t.equal(engine.smtp.mails.length, 0)
+      matches(t, await engine.messages(), [{ status: 'sent', sent_at: MORNING }])
+      const { chasing } = await engine.testAccount.read(`/api/v1/invoices/${id}`)
+      t.equal(chasing.stage, 'friendly')
+    },
+  )
+
+  for (const outcome of ['unknown', 'abandoned'] as const) {
+    t.test(
+      `a message is not sent again if it was ${action} before its outcome was ${outcome}`,
+      async (t) => {
+        const engine = await startEngine(t)
+        await engine.createInvoice('2026-11-19')
+        await engine.plan(MORNING)
+        const handOver = await crashAfterSendCheck(engine)
+        const { messageId } = handOver
+        await engine.service.post(deliveryReport({ messageId, action, status }))
+        const { database, now } = engine.testAccount.backend
+        const result = { outcome, detail: 'the connection was lost' } as const
+        await database.transaction((tx) => recordHandOverResult(tx, handOver, result, now))
+        t.strictSame(await engine.messageLog(), ['friendly:sent'])
+        await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
+        t.equal(engine.smtp.mails.length, 0)
+      },
+    )
+  }
+}
+
 t.test('a delivered message is not sent again if its worker was killed', async (t) => {
   // Regression: the report of delivery was ignored, and the debtor got the message twice.
   const engine = await startEngine(t)
