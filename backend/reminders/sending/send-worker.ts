@@ -6,10 +6,12 @@
  * server does not receive a burst when it is available again.
  */
 
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '../../../shared/process/log.ts'
 import { POLL_MS, startListeningWorker, type Worker } from '../../background/worker.ts'
 import type { Database } from '../../database/database.ts'
-import type { HandOverResult, Mailer } from '../../mail/mail.ts'
+import { isRetryable } from '../../database/unavailable.ts'
+import { HAND_OVER_MS_MAX, type HandOverResult, type Mailer } from '../../mail/mail.ts'
 import { REMINDER_TIMES_CHANGED } from '../../messages/lifecycle.ts'
 import { recordHandOverResult } from './hand-over-result.ts'
 import { REMINDER_LEASES } from './leases.ts'
@@ -32,6 +34,12 @@ const RETRY_FAILED_MS = 10 * 60_000
 
 const UNAVAILABLE_RETRY_MS = 10_000
 
+/** The pause before the result of a hand-over is recorded again, if the database was unavailable. */
+const RECORD_AGAIN_MS = 1000
+
+/** After the longest hand-over, its result can still be recorded for this time. The lease ends later. */
+const RECORD_MS_MAX = 10_000
+
 /**
  * If the server denies relaying for this many messages of a round, without accepting one in between, it is treated as
  * unavailable.
@@ -43,6 +51,7 @@ export interface SendDeps extends SendCheckDeps {
   readonly mailer: Mailer
   readonly clock: () => Date
   readonly log: Logger
+  readonly recordAgainMs?: number
 }
 
 export interface SendWorkerDeps extends SendDeps {
@@ -124,7 +133,7 @@ export async function sendRound(
   async function sendFromQueue(): Promise<void> {
     for (const id of queue) {
       if (signal?.aborted || isUnavailable) return
-      const result = await sendOne(deps, id)
+      const result = await sendOne(deps, id, signal)
       if (result?.outcome === 'accepted') denied = 0
       if (result?.outcome !== 'abandoned') continue
       // With `isDenied`, the server may relay mail to other recipients. Any other reason, e.g. that the server is
@@ -137,7 +146,11 @@ export async function sendRound(
   return { isUnavailable, mayHaveMoreDue: ids.length === DUE_MAX }
 }
 
-async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | undefined> {
+async function sendOne(
+  deps: SendDeps,
+  id: string,
+  signal: AbortSignal | undefined,
+): Promise<HandOverResult | undefined> {
   const { database, mailer, clock, log } = deps
   let handOver: HandOver | undefined
   try {
@@ -145,9 +158,7 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | und
     if (handOver === undefined) return undefined
     const toSend = handOver
     const result = await mailer.send(toSend.mail, { startBefore: toSend.startBefore })
-    const isRecorded = await database.transaction((tx) =>
-      recordHandOverResult(tx, toSend, result, clock()),
-    )
+    const isRecorded = await recordResult(deps, toSend, result, signal)
     if (!isRecorded)
       log.warn(
         { message: id },
@@ -164,6 +175,33 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | und
     )
     if (handOver === undefined) await postponeFailed(deps, id).catch(() => {})
     return undefined
+  }
+}
+
+/**
+ * Repeats the transaction while the database is unavailable: without a recorded result, the message would be sent again
+ * at the end of the lease. A repetition is safe, because only the worker with the lease records a result. After
+ * `signal` aborts, at most one more transaction begins.
+ */
+async function recordResult(
+  { database, clock, recordAgainMs = RECORD_AGAIN_MS }: SendDeps,
+  handOver: HandOver,
+  result: HandOverResult,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const endsAt = handOver.startBefore.getTime() + HAND_OVER_MS_MAX + RECORD_MS_MAX
+  for (let mayBeRecorded = false; ; mayBeRecorded = true) {
+    try {
+      const isRecorded = await database.transaction((tx) =>
+        recordHandOverResult(tx, handOver, result, clock()),
+      )
+      // The outcome of an earlier commit may be unknown. If it succeeded, there was nothing left to record.
+      return isRecorded || mayBeRecorded
+    } catch (error) {
+      if (!isRetryable(error) || signal?.aborted || clock().getTime() >= endsAt) throw error
+    }
+    // The delay rejects if `signal` aborts.
+    await delay(recordAgainMs, undefined, { signal }).catch(() => {})
   }
 }
 

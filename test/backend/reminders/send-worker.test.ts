@@ -1,5 +1,7 @@
 // Workers send each message once, when it is due, and try few messages while the mail server is unavailable.
 import t from 'tap'
+import { databaseOf } from '../../../backend/database/database.ts'
+import { unavailable } from '../../../backend/database/unavailable.ts'
 import { REMINDER_LEASES } from '../../../backend/reminders/sending/leases.ts'
 import { sendRound, startSendWorker } from '../../../backend/reminders/sending/send-worker.ts'
 import { matches } from '../../fixtures/matches.ts'
@@ -131,4 +133,65 @@ t.test('a worker detects when the mail server is available again', async (t) => 
   await engine.smtp.start()
   engine.testAccount.backend.now = new Date('2026-11-24T09:00:00.000Z')
   await until(() => engine.smtp.mails.length === 3, 'all messages are sent')
+})
+
+/** Calls `fail` before each transaction that records the result of a hand-over; the transaction fails if it throws. */
+function failRecording(engine: Engine, fail: (attempt: number) => void): Engine['deps'] {
+  const { database } = engine.deps
+  let transactions = 0
+  return {
+    ...engine.deps,
+    database: {
+      ...databaseOf(database, engine.testAccount.accountId),
+      async transaction(work, scope) {
+        transactions++
+        // The first transaction is the send check.
+        if (transactions > 1) fail(transactions - 1)
+        return database.transaction(work, scope)
+      },
+    },
+  }
+}
+
+t.test('the result of a hand-over is recorded when the database is available again', async (t) => {
+  // Regression: if the transaction with the result failed once, the message was sent again at the end of its lease.
+  const engine = await startEngine(t)
+  await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  const deps = failRecording(engine, (attempt) => {
+    if (attempt <= 2) throw unavailable(new Error('the writer is busy'))
+  })
+  await sendRound({ ...deps, recordAgainMs: 1 }, 1)
+  t.strictSame(await engine.messageLog(), ['friendly:sent'])
+  await engine.send('2026-11-24T08:10:00.000Z')
+  t.equal(engine.smtp.mails.length, 1)
+})
+
+t.test('a worker stops recording a result at the end of its time', async (t) => {
+  const engine = await startEngine(t)
+  await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  let attempts = 0
+  const deps = failRecording(engine, (attempt) => {
+    attempts = attempt
+    if (attempt === 3) engine.testAccount.backend.now = new Date('2026-11-24T08:01:15.000Z')
+    throw unavailable(new Error('the writer is busy'))
+  })
+  await sendRound({ ...deps, recordAgainMs: 1 }, 1)
+  t.equal(attempts, 3)
+  t.strictSame(await engine.messageLog(), ['friendly:sending'])
+})
+
+t.test('a worker that stops does not wait for a database that is unavailable', async (t) => {
+  const engine = await startEngine(t)
+  await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  const stopping = new AbortController()
+  const deps = failRecording(engine, () => {
+    // The worker is stopped during the pause after the first attempt.
+    setImmediate(() => stopping.abort())
+    throw unavailable(new Error('the writer is busy'))
+  })
+  await sendRound({ ...deps, recordAgainMs: HOUR_MS }, 1, { signal: stopping.signal })
+  t.strictSame(await engine.messageLog(), ['friendly:sending'])
 })
