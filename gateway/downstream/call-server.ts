@@ -64,7 +64,10 @@ export class CallServer {
     this.#renderProblem = createProblemRenderer(options.baseUrl)
   }
 
-  /** From now on, a response closes its connection, unless another request has begun to arrive on it. */
+  /**
+   * From now on, a response closes its connection, unless another request has begun to arrive on it. See also
+   * `Connection.isDrainOverdue`.
+   */
   drain(): void {
     this.#isDraining = true
   }
@@ -172,7 +175,8 @@ export class CallServer {
     // Without `100 Continue`, it is unknown whether the client sends its body.
     if (head.expectsContinue && !sentContinue) return true
     if (!connection.skipBody(head.framing) || connection.isReadAheadDropped) return true
-    const { isHalfClosed, isOld, isReadAheadEmpty } = connection
+    const { isDrainOverdue, isHalfClosed, isOld, isReadAheadEmpty } = connection
+    if (isDrainOverdue) return true
     return (this.#isDraining || isHalfClosed || isOld) && isReadAheadEmpty
   }
 

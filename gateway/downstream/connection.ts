@@ -101,6 +101,8 @@ export class Connection implements CallConnection, BudgetedConnection {
    * rejected, an idle connection is closed, and a closing connection is destroyed.
    */
   #deadline: number
+  /** The time (`performance.now()`) from which a drain waits for no further request of the client. */
+  #drainBy = Number.POSITIVE_INFINITY
   #halfClosedDeadline = Number.POSITIVE_INFINITY
   /** Whether no complete head has arrived yet. */
   #isFresh = true
@@ -150,6 +152,11 @@ export class Connection implements CallConnection, BudgetedConnection {
   /** Whether the connection is so old that a response closes it, unless the next request has already arrived. */
   get isOld(): boolean {
     return this.#isOld
+  }
+
+  /** Whether a drain no longer waits for requests. A response then closes the connection, even if more have arrived. */
+  get isDrainOverdue(): boolean {
+    return performance.now() > this.#drainBy
   }
 
   get isReadAheadDropped(): boolean {
@@ -294,9 +301,10 @@ export class Connection implements CallConnection, BudgetedConnection {
    * (`performance.now()`).
    */
   closeBy(by: number): void {
+    this.#drainBy = Math.min(this.#drainBy, by)
     this.#body.endBy(by)
     if (this.isIdle) this.#closeSoon()
-    else if (this.#call === undefined) this.#deadline = Math.min(this.#deadline, by)
+    else if (this.#call === undefined) this.#deadline = Math.min(this.#deadline, this.#drainBy)
   }
 
   /** Closes the connection or aborts the call if a deadline has passed. Updates `isOld`. */
@@ -334,7 +342,8 @@ export class Connection implements CallConnection, BudgetedConnection {
     } else {
       const isKeptAlive = !this.#isFresh && this.#requests.isEmpty
       const from = this.#isFresh ? this.#openedAt : this.#requestBegunAt
-      this.#deadline = from + (isKeptAlive ? KEEP_ALIVE_MS : this.#headTimeoutMs)
+      const timeoutMs = isKeptAlive ? KEEP_ALIVE_MS : this.#headTimeoutMs
+      this.#deadline = Math.min(from + timeoutMs, this.#drainBy)
       if (!this.#updateMemory()) this.evict()
       else if (this.#socket.isPaused()) this.#socket.resume()
     }

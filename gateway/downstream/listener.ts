@@ -44,7 +44,8 @@ const BACKLOG = 4096
 const LISTENING_SOCKETS = 16
 /**
  * When the gateway starts to drain, idle connections stay open for this long, so that each can carry one last
- * call. If only part of a request has arrived by then, the rest has another `DRAIN_GRACE_MS` to arrive.
+ * call. If only part of a request has arrived by then, the rest has another `DRAIN_GRACE_MS` to arrive. After this, the
+ * next response closes the connection, even if the client has sent more requests.
  */
 const DRAIN_GRACE_MS = 3_000
 const DEADLINE_CHECK_INTERVAL_MS = 250

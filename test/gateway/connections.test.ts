@@ -290,6 +290,27 @@ t.test('a gateway drains although a client has begun a request and sends no more
   t.equal(text(), '', 'an idle connection is closed without a response')
 })
 
+// Regression: the drain failed because of one such client.
+t.test('a gateway drains although clients keep sending', async (t) => {
+  const draining = await startGateway(t, backend.url)
+  const slow = await open(t, draining.port)
+  slow.socket.write(get('/api/v1/debtors'))
+  await until(() => slow.text().includes('"list"'), 'the first response has arrived')
+  const pipelining = await open(t, draining.port)
+  pipelining.socket.on('data', (chunk: Buffer) => {
+    const responses = statuses(chunk.toString('latin1')).length
+    pipelining.socket.write(get('/api/v1/debtors').repeat(responses))
+  })
+  pipelining.socket.write(get('/api/v1/debtors').repeat(5))
+  const ended = draining.stop()
+  await until(() => draining.log().includes('"draining"'), 'the gateway drains')
+  slow.socket.write('GET /')
+  const timer = setInterval(() => slow.socket.write('x'), 50)
+  t.teardown(() => clearInterval(timer))
+  t.equal(await ended, 0)
+  t.strictSame(statuses(slow.text()), ['200', '408'])
+})
+
 t.test(
   'an unexpected error in the gateway closes the connection on which it occurs, and no other',
   async (t) => {
