@@ -143,9 +143,9 @@ type Health = Partial<
 >
 
 /**
- * Returns undefined if nothing changes. An attempt at a previous URL of the endpoint changes nothing. Nor does a failure
- * while the endpoint is paused, because its server may be down for work. A failed test event can delay other events, but
- * only counts as a failure after 410: the server may not be ready yet.
+ * Returns undefined if nothing changes. An attempt at a previous URL of the endpoint changes nothing. Nor does a
+ * failure while the endpoint is paused, because its server may be down for work. A failed test event can delay other
+ * events, but counts as a failure only after 410: the server may not be ready yet.
  */
 function changeOfHealth(
   endpoint: WebhookEndpointRow,
