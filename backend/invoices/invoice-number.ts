@@ -1,8 +1,12 @@
 /** Generates numbers for invoices that are created without one: `INV-000123`, counted per account. */
 import type { Transaction } from '../database/database.ts'
 
-/** How many numbers one query checks. Some may be in use, because clients can choose numbers themselves. */
-const BATCH = 20
+/**
+ * How many numbers the first query checks, and the maximum for later queries, each of which checks twice as many as the
+ * one before. Many numbers may be in use, because clients can choose numbers themselves.
+ */
+const BATCH_MIN = 20
+const BATCH_MAX = 2_000
 
 /** Returns the next number that no invoice of the account has, and advances the account's counter past it. */
 export async function generateInvoiceNumber(tx: Transaction, accountId: string): Promise<string> {
@@ -12,8 +16,9 @@ export async function generateInvoiceNumber(tx: Transaction, accountId: string):
     .where('id', '=', accountId)
     .forNoKeyUpdate()
     .executeTakeFirstOrThrow()
-  for (let start = first; ; start += BATCH) {
-    const candidates = Array.from({ length: BATCH }, (_, index) => start + index)
+  let size = BATCH_MIN
+  for (let start = first; ; start += size, size = Math.min(2 * size, BATCH_MAX)) {
+    const candidates = Array.from({ length: size }, (_, index) => start + index)
     const used = await findUsedNumbers(tx, accountId, candidates.map(formatNumber))
     const free = candidates.find((candidate) => !used.has(formatNumber(candidate)))
     if (free === undefined) continue

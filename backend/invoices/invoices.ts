@@ -224,7 +224,8 @@ const readDebtorId = prepared(
       .where('id', '=', id),
 )
 
-const COLUMNS_WITHOUT_LINES = INVOICE_COLUMNS.filter((name) => name !== 'line_items')
+/** The lines of an invoice can have 256 KB. Whoever reads many invoices and needs no lines, omits them. */
+export const COLUMNS_WITHOUT_LINES = INVOICE_COLUMNS.filter((name) => name !== 'line_items')
 
 /** Returns the invoices that exist in the account, in no particular order. */
 export async function findInvoices(

@@ -6,14 +6,16 @@ import type { Database } from '../../database/database.ts'
 import type { InvoiceRow, Reader, Transaction } from '../../database/tables.ts'
 import { type Balance, readBalances } from '../../debtors/balances.ts'
 import { lockDebtor } from '../../debtors/debtors.ts'
-import { findInvoices } from '../../invoices/invoices.ts'
+import { COLUMNS_WITHOUT_LINES, findInvoices } from '../../invoices/invoices.ts'
 import { CANCELLABLE } from '../../messages/cancel-messages.ts'
 import { byDueDate } from '../../on-account/cover.ts'
 import { planDebtors } from '../../reminders/planning/planning.ts'
 
+type InvoiceWithoutLines = Omit<InvoiceRow, 'line_items'>
+
 export interface ChangedInvoice {
-  readonly before: InvoiceRow
-  readonly after: InvoiceRow
+  readonly before: InvoiceWithoutLines
+  readonly after: InvoiceWithoutLines
 }
 
 export interface Effects {
@@ -68,7 +70,7 @@ class Rollback extends Error {
 }
 
 interface Snapshot {
-  readonly invoices: ReadonlyMap<string, InvoiceRow>
+  readonly invoices: ReadonlyMap<string, InvoiceWithoutLines>
   /** The statuses of messages, by message id. */
   readonly messages: ReadonlyMap<string, string>
   readonly balances: readonly Balance[]
@@ -87,13 +89,14 @@ async function readSnapshot(
   const { accountId, debtorId, today, invoiceIds = [] } = context
   const open = await reader
     .selectFrom('invoices')
-    .selectAll()
+    .select(COLUMNS_WITHOUT_LINES)
     .where('account_id', '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where('status', 'in', ['open', 'partially_paid'])
     .execute()
   const wanted = [...invoiceIds, ...(before?.invoices.keys() ?? [])]
-  const ids = wanted.filter((id) => !open.some((row) => row.id === id))
+  const openIds = new Set(open.map(({ id }) => id))
+  const ids = wanted.filter((id) => !openIds.has(id))
   const closed = ids.length === 0 ? [] : await findInvoices(reader, accountId, ids)
   const messages = await reader
     .selectFrom('messages')
@@ -142,7 +145,7 @@ function compare(before: Snapshot, after: Snapshot): Effects {
 }
 
 /** Ignores `chasing_next_action_at`: an invoice is not in the preview if only this time changes. */
-function isChanged(before: InvoiceRow, after: InvoiceRow): boolean {
+function isChanged(before: InvoiceWithoutLines, after: InvoiceWithoutLines): boolean {
   return (
     before.status !== after.status ||
     before.amount_due !== after.amount_due ||
@@ -168,7 +171,7 @@ export function representEffects({ invoices, ...others }: Effects) {
   }
 }
 
-function stateOf(row: InvoiceRow) {
+function stateOf(row: InvoiceWithoutLines) {
   return {
     status: row.status,
     amount_due: row.amount_due,

@@ -122,7 +122,7 @@ export function blockReasonOf(
  * contain this reason.
  */
 export function nextReminderText(
-  row: InvoiceRow,
+  row: Omit<InvoiceRow, 'line_items'>,
   timezone: string,
   customerBlock?: string,
 ): string {
