@@ -12,6 +12,7 @@ import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngineWithUsers } from '../../fixtures/reminders/engine.ts'
 import type { MailServiceOptions } from '../../fixtures/reminders/mail-service.ts'
 import { ADMIN, logIn, MEMBER } from '../../fixtures/service/settings.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 /** Starts on 23 November with a firm reminder that waits for approval. */
 async function openQueue(t: Test, options?: MailServiceOptions) {
@@ -445,9 +446,15 @@ t.test('the page of a day says if it does not show every reminder of the day', a
       await createInvoice(tx, owner, plainInvoice({ debtor, dueDate: '2026-11-23' }), backend.now)
     }
   })
-  const days = await ada.page('/settings/reminders')
+  // On a busy machine, computing the preview takes longer than a page waits.
+  const complete = (path: string) =>
+    until(async () => {
+      const page = await ada.page(path)
+      return !page.text.includes('data-reload') && page
+    }, 'the preview is complete')
+  const days = await complete('/settings/reminders')
   matches(t, days.text, /">The first 500 of 501 reminders of this day</)
-  const day = await ada.page('/settings/reminders?day=2026-11-26')
+  const day = await complete('/settings/reminders?day=2026-11-26')
   matches(t, day.text, /Only the first 500 reminders of this day are shown\./)
   t.notMatch(day.text, /501 reminders of this day/)
 })
