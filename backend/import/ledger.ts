@@ -183,27 +183,25 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   }
   // Errors name the headers of the file, because the people who correct it do not know the names of our fields.
   const named = (field: FieldName) => nameOf(headers[columns.get(field) ?? -1])
-  function read<T>(field: FieldName, rule: Check<T>): T | undefined {
-    const value = cell(field) === '' ? undefined : check(rule, cell(field))
+  function read<T>(field: FieldName, checkText: CheckText<T>): T | undefined {
+    const value = cell(field) === '' ? undefined : checkText(cell(field))
     if (!(value instanceof Rejection)) return value
     return void reject(`${named(field)} "${shown(cell(field))}" ${value.detail}`)
   }
-  const number = read('number', NUMBER)
-  const customer = read('customer', CUSTOMER)
+  const number = read('number', rules.number)
+  const customer = read('customer', rules.customer)
   const issuedOn = read('issued', rules.date)
   const dueOn = read('due', rules.date)
   const settledOn = read('settled', rules.date)
-  const code = cell('currency') === '' ? options.currency : read('currency', currency)
+  const code = cell('currency') === '' ? options.currency : read('currency', rules.currency)
   const amount = code === undefined ? undefined : read('amount', rules.amountIn(code))
-  const name = read('name', NAME)
-  const emailAddress = read('email', email)
+  const name = read('name', rules.name)
+  const emailAddress = read('email', rules.email)
 
   if (issuedOn !== undefined && dueOn !== undefined && dueOn < issuedOn) {
     reject(`${named('due')} ${dueOn} is before ${named('issued')} ${issuedOn}`)
   }
-  // As in the API, tomorrow is valid, because that day may already have begun at the payer's bank.
-  const tomorrow = addDays(options.today, 1)
-  if (settledOn !== undefined && (settledOn < SETTLED_ON_MIN || settledOn > tomorrow)) {
+  if (settledOn !== undefined && (settledOn < SETTLED_ON_MIN || settledOn > rules.tomorrow)) {
     reject(`${named('settled')} ${settledOn} is not between ${SETTLED_ON_MIN} and tomorrow`)
   }
   const externalId = toExternalId(number ?? '')
@@ -259,22 +257,53 @@ const NAME = text({ max: 200, trim: true })
 /** The format of `serviceId`. A file that Settings did not export may have any other text in a column `ID`. */
 const INVOICE_ID = /^inv_[0-9A-HJKMNP-TV-Z]{26}$/
 
+type CheckText<T> = (text: string) => T | Rejection
+
 interface Rules {
-  readonly date: Check<string>
-  amountIn(currency: string): Check<number>
+  readonly number: CheckText<string>
+  readonly customer: CheckText<string>
+  readonly name: CheckText<string>
+  readonly email: CheckText<string>
+  readonly currency: CheckText<string>
+  readonly date: CheckText<string>
+  amountIn(currency: string): CheckText<number>
+  /** As in the API, tomorrow is valid, because that day may already have begun at the payer's bank. */
+  readonly tomorrow: string
 }
 
-function rulesOf({ readDate, dateFormat, decimalMark }: LedgerOptions): Rules {
-  const amounts = new Map<string, Check<number>>()
+function rulesOf({ readDate, dateFormat, decimalMark, today }: LedgerOptions): Rules {
+  const amounts = new Map<string, CheckText<number>>()
   return {
-    date: parsed(readDate, `a date that exists, as ${dateFormat}`),
+    number: (text) => check(NUMBER, text),
+    customer: cacheChecks(CUSTOMER),
+    name: cacheChecks(NAME),
+    email: cacheChecks(email),
+    currency: cacheChecks(currency),
+    date: cacheChecks(parsed(readDate, `a date that exists, as ${dateFormat}`)),
     amountIn(code) {
       const known = amounts.get(code)
       if (known !== undefined) return known
-      const rule = createAmountRule(code, decimalMark)
-      amounts.set(code, rule)
-      return rule
+      const checkText = cacheChecks(createAmountRule(code, decimalMark))
+      amounts.set(code, checkText)
+      return checkText
     },
+    tomorrow: addDays(today, 1),
+  }
+}
+
+/** The maximum number of cached results per column. */
+const CHECKED_MAX = 1000
+
+/** Caches the results, because the cells of a column repeat, such as dates, and checking a text takes long. */
+function cacheChecks<T>(rule: Check<T>): CheckText<T> {
+  const results = new Map<string, T | Rejection>()
+  return (text) => {
+    const known = results.get(text)
+    if (known !== undefined) return known
+    const result = check(rule, text)
+    if (results.size >= CHECKED_MAX) results.clear()
+    results.set(text, result)
+    return result
   }
 }
 
