@@ -224,7 +224,7 @@ const readDebtorId = prepared(
       .where('id', '=', id),
 )
 
-/** The lines of an invoice can have 256 KB. Whoever reads many invoices and needs no lines, omits them. */
+/** For reading many invoices whose lines are not needed: the lines of one invoice can have 256 KB. */
 export const COLUMNS_WITHOUT_LINES = INVOICE_COLUMNS.filter((name) => name !== 'line_items')
 
 /** Returns the invoices that exist in the account, in no particular order. */
